@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-JS = ROOT / "plugins" / "devmod-webgpu" / "web" / "js"
+JS = ROOT / "browser" / "js"
 #: The seconds after which a command of the browser is aborted and the test fails.
 TIMEOUT = 300
 #: Debian's Chromium supports WebGPU without a GPU, on SwiftShader.
@@ -67,7 +67,7 @@ class Browser:
     def __init__(self, *flags: str) -> None:
         program, driver = node(), JS / "test" / "browser" / "driver.mjs"
         if not (JS / "node_modules" / "playwright-core").is_dir():
-            pytest.skip("playwright-core is not installed (npm install in plugins/devmod-webgpu/web/js)")
+            pytest.skip("playwright-core is not installed (npm install in browser/js)")
         command = [program, str(driver), _chromium(), "--no-sandbox", "--disable-dev-shm-usage", *flags]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

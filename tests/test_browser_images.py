@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 
 import devmod
 from devmod import Param
 from devmod.backend import IMAGE_FORMATS
-from devmod_conformance.checks import sample_image
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]

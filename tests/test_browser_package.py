@@ -33,7 +33,7 @@ def run(*command: str, cwd: Path = JS) -> str:
 def typescript() -> tuple[str, str]:
     compiler = JS / "node_modules" / "typescript" / "bin" / "tsc"
     if not compiler.exists():
-        pytest.skip("typescript is not installed (npm install in plugins/devmod-webgpu/web/js)")
+        pytest.skip("typescript is not installed (npm install in browser/js)")
     return node(), str(compiler)
 
 

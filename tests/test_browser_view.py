@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from interruptible import interruptible_python
 
+import devmod
 from devmod import _cli
 from devmod.errors import DevmodError
 from devmod_webgpu._serve import Server
@@ -331,11 +332,14 @@ def test_a_port_in_use(served: Server, capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
+@pytest.mark.parametrize("compress", ["none", "zstd"])
 @pytest.mark.parametrize("from_stdin", [False, True])
-def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: bool) -> None:
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: bool, compress: str) -> None:
+    """A compressed file is served without compression: browsers cannot decompress it."""
     pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the page, is not installed")
     file = tmp_path / "k.devmod"
-    file.write_bytes(WHOLE)
+    devmod.save(devmod.loads(WHOLE), file, compress=compress)
+    assert (file.read_bytes() == WHOLE) == (compress == "none")
     command = interruptible_python("-m", "devmod", "view", "-" if from_stdin else str(file), "--no-open")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -357,7 +361,9 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: 
         for part in ("", "page.js", "page.css", "devmod-webgpu/index.js", "lake.png", f"file/{name}"):
             connection.request("GET", f"/{found[4]}/{part}")
             answer = connection.getresponse()
-            assert (answer.status, len(answer.read()) > 0) == (200, True), part
+            body = answer.read()
+            assert (answer.status, len(body) > 0) == (200, True), part
+        assert body == WHOLE
         connection.close()
     finally:
         guard.cancel()

@@ -24,9 +24,7 @@ import devmod.interop.tvm
 import devmod.plugins
 import devmod.worker
 import devmod_conformance
-import devmod_conformance.checks
 import devmod_readers.amdgpu
-import devmod_readers.dwarf
 import devmod_readers.elf
 import devmod_readers.nvidia
 import devmod_readers.offload
@@ -78,7 +76,6 @@ PUBLIC = (
     devmod_targets.interop.triton,
     devmod_targets.interop.warp,
     devmod_readers.amdgpu,
-    devmod_readers.dwarf,
     devmod_readers.elf,
     devmod_readers.nvidia,
     devmod_readers.offload,
@@ -88,7 +85,6 @@ PUBLIC = (
     devmod_readers.spirv,
     devmod_readers.wgsl,
     devmod_conformance,
-    devmod_conformance.checks,
 )
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device
 
 import devmod
-from devmod_conformance.checks import first_device
 
 CL = "__kernel __attribute__((reqd_work_group_size({}, 1, 1))) void k(__global float *y) {{ y[get_global_id(0)] = 7; }}"
 WGSL = """@group(0) @binding(0) var<storage, read_write> y: array<f32>;

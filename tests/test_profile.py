@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device, run_python
 from distributions import install
 from pluggy import HookimplMarker
 
 import devmod
-from devmod_conformance.checks import first_device, run_python
 from devmod_runtime import Device, Function, Launch, Stream
 
 SOURCE = "__kernel void add(__global float *x, float v) { x[get_global_id(0)] += v; }"

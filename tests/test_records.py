@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device
 
 import devmod
-from devmod_conformance.checks import first_device
 
 GLSL = """
 #version 450

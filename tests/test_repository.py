@@ -107,7 +107,7 @@ def test_the_places_to_change_are_there() -> None:
 def test_the_browser_has_the_table_of_types() -> None:
     from devmod._values import dtypes
 
-    script = (ROOT / "plugins" / "devmod-webgpu" / "web" / "js" / "src" / "dtypes.js").read_text()
+    script = (ROOT / "browser" / "js" / "src" / "dtypes.js").read_text()
     sized, named = (script.partition(f"const {name} = new Map([")[2].partition("]);")[0] for name in ("SIZED", "NAMED"))
     assert {int(code): name for code, name in re.findall(r'\[(\d+), "(\w+)"\]', sized)} == dtypes._SIZED
     assert {(int(code), int(bits)): name for code, bits, name in re.findall(r'\["(\d+),(\d+)", "(\w+)"\]', named)} == dtypes._NAMED
@@ -116,7 +116,7 @@ def test_the_browser_has_the_table_of_types() -> None:
 def test_the_browser_has_the_numbers_of_the_header() -> None:
     from devmod._formats import index
 
-    script = (ROOT / "plugins" / "devmod-webgpu" / "web" / "js" / "src" / "head.js").read_text()
+    script = (ROOT / "browser" / "js" / "src" / "head.js").read_text()
     found = {
         name: int(number) for name, number in re.findall(r"^const (VERSION|HEADER|ALIGN|MAX_DEPTH|MAX_BARE) = (\d+);", script, re.MULTILINE)
     }
@@ -129,13 +129,24 @@ def test_the_browser_has_the_numbers_of_the_header() -> None:
 def test_the_browser_has_the_launch_tags() -> None:
     from devmod._values import tags
 
-    script = (ROOT / "plugins" / "devmod-webgpu" / "web" / "js" / "src" / "tags.js").read_text()
+    script = (ROOT / "browser" / "js" / "src" / "tags.js").read_text()
     lists = dict(re.findall(r"^(?:export )?const (\w+) = (?:/\*.*?\*/ )?\(?\[(.*)\]\)?;", script, re.MULTILINE))
     scopes, flags = (tuple(re.findall(r'"([^"]*)"', lists[name])) for name in ("SCOPES", "FLAGS"))
     (shared,) = re.findall(r'^export const DYNAMIC_SHARED_MEMORY = "(.*)";', script, re.MULTILINE)
     (write_access,) = re.findall(r'^export const WRITE_ACCESS = "(.*)";', script, re.MULTILINE)
     assert (scopes, shared, write_access) == (tags.SCOPES, tags.DYNAMIC_SHARED_MEMORY, tags.WRITE_ACCESS_TAG)
     assert {*flags, shared} == tags._KNOWN - tags.DIMENSIONS.keys()
+
+
+def test_the_documents_have_the_tables_of_features_and_limits() -> None:
+    from devmod.backend import FEATURES, LIMITS
+
+    def names(page: str, heading: str) -> set[str]:
+        table = (ROOT / "docs" / page).read_text().partition(heading)[2].partition("\n\n")[0]
+        return {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+
+    assert names("devices.md", "| name | meaning |\n|---|---|\n") == set(FEATURES)
+    assert names("backend.md", "| name | limits | unit |\n|---|---|---|\n") == set(LIMITS)
 
 
 def test_no_file_names_a_machine_or_a_registry_host() -> None:

@@ -1,4 +1,4 @@
-"""`devmod run`, `bench`, `verify` and `inspect --disasm` on real devices."""
+"""`devmod run`, `bench` and `verify` on real devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pkgutil
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device
 from distributions import install
 from interruptible import HANGS, interruptible_python
 from PIL import Image
 
 import devmod
 from devmod._cli import main
-from devmod_conformance.checks import first_device
 
 CL = """
 __kernel void saxpy(__global float *y, __global const float *x, float a, uint n) {
@@ -781,65 +780,3 @@ def test_bench_in_a_program_and_on_hexagon() -> None:
     ]
     with pytest.raises(devmod.ArgumentError, match=r"^bench\(repeat\): expected an int of 1 or more, got 0$"):
         devmod.bench(saxpy("hexagon"), repeat=0)
-
-
-# -- inspect --disasm
-
-
-def test_inspect_shows_assembly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    cuda = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
-    path = tmp_path / "k.devmod"
-    for module, expected in (
-        (saxpy("vulkan"), "| OpReturn"),
-        (devmod.compile("kernel void f(global float *x) { x[0] = 1; }", "opencl -format=il"), "| OpEntryPoint Kernel"),
-        (devmod.compile(cuda, "cuda -arch=compute_80"), "  | .visible .entry f("),
-        (saxpy("opencl"), "    |     uint i = get_global_id(0);"),
-    ):
-        devmod.save(module, path)
-        out = call(capsys, "inspect", path, "--disasm")[1]
-        assert any(line.strip().startswith(expected.strip()[:12]) for line in out.splitlines()), out
-    if shutil.which("llvm-objdump") or shutil.which("llvm-objdump-19"):
-        for module, expected in ((devmod.compile(cuda, "rocm -arch=gfx90a"), "s_endpgm"), (saxpy("hexagon"), "memw")):
-            devmod.save(module, path)
-            (assembly,) = json.loads(call(capsys, "inspect", path, "--disasm", "--json")[1])["module"]["disassembly"].values()
-            assert expected in assembly["text"]
-
-
-def test_inspect_names_what_disassembles(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "k.devmod"
-    kernel = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
-    devmod.save(devmod.compile(kernel, "cuda -arch=sm_90"), path)
-    monkeypatch.setattr("devmod_targets.cuda._wheels.folder_of", lambda program: "")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    line = "  assembly cubin: a cubin is disassembled by nvdisasm, which is not installed: pip install nvidia-cuda-nvdisasm"
-    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
-    program = tmp_path / "nvdisasm"
-    program.write_text('#!/bin/sh\necho "$1 $2"\nread -r line < "$2" && exit 0\n')
-    program.chmod(0o755)
-    assert "    | -c input" in call(capsys, "inspect", path, "--disasm")[1].splitlines()
-    program.write_text("#!/bin/sh\necho no cubin\nexit 3\n")
-    line = "  assembly cubin: nvdisasm cannot disassemble it: no cubin"
-    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
-    devmod.save(saxpy("hexagon"), path)
-    install = ": apt install llvm-19 (Debian 12 and Ubuntu 24.04, or later)"
-    line = f"  assembly so: hexagon code is disassembled by llvm-objdump, which is not in PATH{install}"
-    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
-    old = tmp_path / "llvm-objdump"
-    old.write_text("#!/bin/sh\necho no target\nexit 1\n")
-    old.chmod(0o755)
-    line = f"  assembly so: llvm-objdump cannot disassemble it: no target; an older LLVM does not have newer processors{install}"
-    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
-    old.write_text("#!/bin/sh\necho PLEASE submit a bug report\nkill -ABRT $$\n")
-    line = (
-        f"  assembly so: llvm-objdump cannot disassemble it: it ends with signal 6; an older LLVM does not have newer processors{install}"
-    )
-    assert line in call(capsys, "inspect", path, "--disasm")[1].splitlines()
-    # ROCm's own is found outside of PATH, before the one in PATH.
-    rocm = tmp_path / "rocm" / "llvm" / "bin" / "llvm-objdump"
-    rocm.parent.mkdir(parents=True)
-    rocm.write_text("#!/bin/sh\necho s_endpgm\n")
-    rocm.chmod(0o755)
-    monkeypatch.setenv("ROCM_PATH", str(tmp_path / "rocm"))
-    kernel = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }'
-    devmod.save(devmod.compile(kernel, "rocm -arch=gfx1100"), path)
-    assert "    | s_endpgm" in call(capsys, "inspect", path, "--disasm")[1].splitlines()

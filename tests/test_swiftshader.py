@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from backend_checks import run_python
 
-from devmod_conformance.checks import run_python
 from system import SWIFTSHADER, vulkan_drivers
 
 ROOT = Path(__file__).resolve().parent.parent

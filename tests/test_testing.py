@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_python
 from pages import blocks
 
 import devmod
 from devmod.testing import assert_kernel
-from devmod_conformance.checks import run_python
 
 SOURCE = """
 kernel void scale(global float *y, global const float *x, float v) { y[get_global_id(0)] = v * x[get_global_id(0)]; }
@@ -272,9 +272,7 @@ def test_a_marked_test_runs_on_each_device(tmp_path: Path) -> None:
 
 def test_a_bundle_without_the_kind_of_the_device_is_a_skip(tmp_path: Path) -> None:
     wgsl = devmod.compile("@compute @workgroup_size(1) fn k() {}", "webgpu")
-    devmod.save(
-        devmod.bundle(wgsl, devmod.compile("kernel void k() {}", "cuda -arch=compute_80", language="OpenCL C")), tmp_path / "k.devmod"
-    )
+    devmod.save(devmod.bundle(wgsl, devmod.compile('extern "C" __global__ void k() {}', "cuda -arch=compute_80")), tmp_path / "k.devmod")
     text = "import devmod, pytest\n@pytest.mark.devices('opencl')\ndef test_it(device): devmod.load('k.devmod')['k'].on(device)\n"
     done = run(tmp_path, text)
     assert "passed" not in done

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from backend_checks import first_device
 
 import devmod
-from devmod_conformance.checks import first_device
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = "__attribute__((reqd_work_group_size({}, 1, 1)))"

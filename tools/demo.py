@@ -85,7 +85,7 @@ def main() -> None:
         (OUT / folder).mkdir(mode=0o700)
 
     step("environment A, the build box: devmod-core[build], no runtime")
-    a = environment("build-box", [f"devmod-core[build,build-cuda-opencl] @ {core.as_uri()}", *build_side], [core, readers, targets])
+    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}", *build_side], [core, readers, targets])
     run(a, "-m", "devmod", "plugins")
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
     run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")

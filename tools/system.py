@@ -22,7 +22,7 @@ from environments import ROOT, VENV
 STAMP = "devmod-system"
 #: The folders in which the Vulkan loader looks for drivers and layers.
 _VULKAN = [Path(base) / "vulkan" for base in ("/usr/share", "/usr/local/share", "/etc", Path.home() / ".local" / "share")]
-_NPM = ROOT / "plugins" / "devmod-webgpu" / "web" / "js"
+_NPM = ROOT / "browser" / "js"
 #: The file of the Vulkan driver SwiftShader, which Debian's package of Chromium has.
 SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from devmod_toy import _device, _entries
+from devmod_toy._conformance import ToyConformance
 from distributions import install
-from toy.backend import WRONG, WrongBackend, conformance, environment, put, put_least, put_map, results
-from toy.fork_server import ForkServer
+from toy.backend import ALLOWED, conformance, environment, put, put_least, put_map, results
+from toy_faults import FAULTS
 
 import devmod
 import devmod_conformance as kit
@@ -35,12 +38,10 @@ NO_IMAGES = {
     "R40-subgroup": "the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it",
 }
 NO_IMAGES["R34-scalars"] = "the case has no scalars: the backend gives no kernels that store a scalar"
-#: The wrong backends that hang, in a row with a timeout.
-HANGS = {"forks_hang", "hang", "hangs_in_call", "interrupted_lock"}
-#: The wrong backends that end the process of their rows.
-ENDS = {"ends_in_call"}
+#: The toy's samples. A sample keeps what the compiler has returned, and each fault may have another compiler.
+SAMPLES = copy.deepcopy(ToyConformance.samples)
 #: Of the wrong backends of one row, the first that is quick. `make test` has these.
-FIRST = {row: name for name in reversed(WRONG) if name != "interrupted_file" for row in WrongBackend(name).rows}
+FIRST = {row: name for name in sorted(FAULTS, reverse=True) if name != "interrupted_file" for row in FAULTS[name].rows}
 #: The rows whose wrong backend is in a test of its own.
 OWN_TESTS = {"R44"}
 HAS_GRID = "a launch of this kind has a grid"
@@ -172,44 +173,45 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path)
     assert "failed" not in {each["outcome"] for each in found.values()}
 
 
-@pytest.fixture(scope="module")
-def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    """A process that has imported what the rows import, so that each backend costs a fork instead of the start of two processes."""
-    folder = tmp_path_factory.mktemp("server")
-    server = ForkServer(environment(folder, folder))
-    yield server
-    server.stop()
+def outcomes(name: str, site: Path, cache: Path, timeout: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
+    """Return the outcome and the reason of each row of a fault. This process is the wrong backend's too, unless its rows need their own."""
+    fault = FAULTS[name]
+    if fault.own_process:
+        monkeypatch.setenv("TOY_TIMEOUT", str(timeout))
+        rows = results(site, cache, *(argument for row in fault.rows for argument in ("--row", row)))
+        return {row: (each["outcome"], each["reason"]) for row, each in rows.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(ToyConformance, "timeout", timeout)
+        patch.setattr(ToyConformance, "samples", copy.deepcopy(SAMPLES))
+        fault.apply(patch.setattr)
+        patch.setenv("DEVMOD_PLUGINS_ALLOW", ALLOWED)
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        patch.syspath_prepend(site)  # the rows' processes get this path
+        _device.devices.cache_clear()  # type: ignore[attr-defined]
+        return {each.row.id: (each.outcome, each.reason) for each in kit.run("toy", fault.rows)}
 
 
 @pytest.mark.once
 @pytest.mark.row("R1", "R5", "R6", "R8", "R12", "R18", "R19", "R20", "R23", "R24", "R25", "R26")
 @pytest.mark.row("R32", "R33", "R34", "R35", "R38", "R39", "R40", "R42")
 @pytest.mark.volume_but(*FIRST.values())
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_backend_fails_the_row_for_its_fault(
-    name: str, fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wrong = WrongBackend(name)
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_a_wrong_backend_fails_the_row_for_its_fault(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = FAULTS[name]
     site = put(tmp_path / "site", name)
-    if name in HANGS | ENDS:
-        for timeout in (2, 20, 100):  # on a loaded machine, more than the fault takes 2 seconds
-            monkeypatch.setenv("TOY_TIMEOUT", str(timeout))
-            found = results(site, tmp_path / "cache", *(argument for row in wrong.rows for argument in ("--row", row)))
-            if name in ENDS or matches(found[wrong.rows[0]]["reason"], wrong.reason):
-                break
-    else:
-        rows = fork_server.rows("toy", wrong.rows, environment(site, tmp_path / "cache"), tmp_path / "output")
-        found = {each["row"]: each for each in rows}
-    assert {row: each["outcome"] for row, each in found.items()} == dict.fromkeys(found, "failed")
-    assert set(found) == set(wrong.rows)
-    reason = found[wrong.rows[0]]["reason"]
-    assert matches(reason, wrong.reason), reason
+    for patience in (1, 10, 50):  # on a loaded machine, more than the fault takes the time
+        found = outcomes(name, site, tmp_path / "cache", patience * fault.timeout or ToyConformance.timeout, monkeypatch)
+        if not fault.timeout or matches(found[fault.rows[0]][1], fault.reason):
+            break
+    assert {row: outcome for row, (outcome, _) in found.items()} == dict.fromkeys(fault.rows, "failed")
+    reason = found[fault.rows[0]][1]
+    assert matches(reason, fault.reason), reason
 
 
 def test_every_row_has_a_backend_that_fails_it() -> None:
-    failed = {row for name in WRONG for row in WrongBackend(name).rows}
+    failed = {row for fault in FAULTS.values() for row in fault.rows}
     assert {row.id for row in kit.rows()} == failed | CORE_ALONE | OWN_TESTS
-    assert len(WRONG) >= 15
+    assert len(FAULTS) >= 130
     assert set(FIRST) == failed  # also in make test
 
 
@@ -373,13 +375,13 @@ def test_json_is_a_list_of_rows(tmp_path: Path) -> None:
 
 def test_the_output_of_a_backend_is_not_in_the_table(tmp_path: Path) -> None:
     (tmp_path / "chatty.py").write_text(
-        "import os\nimport devmod_toy\nprint('hello of the import')\n"
+        "import os\nfrom devmod_toy import _entries\nprint('hello of the import')\n"
         "def create(*payload):\n    print('hello of a call', flush=True)\n    os.system('echo hello of a program')\n"
-        "    return devmod_toy.create(*payload)\n"
+        "    return _entries.create(*payload)\n"
     )
     folder = put(tmp_path)
     points = next(folder.glob("*.dist-info")) / "entry_points.txt"
-    points.write_text(points.read_text().replace("toy = devmod_toy:create", "toy = chatty:create"))
+    points.write_text(points.read_text().replace("toy = devmod_toy._entries:create", "toy = chatty:create"))
     done = conformance(folder, tmp_path / "cache", "--json", "--row", "R11")
     assert [(each["row"], each["outcome"]) for each in json.loads(done.stdout)] == [("R11", "passed")]
     for word in ("import", "call", "program"):
@@ -432,7 +434,7 @@ def test_a_missing_backend(kind: str, message: str) -> None:
 
 def test_a_backend_without_cases(tmp_path: Path) -> None:
     folder = tmp_path / "site"
-    groups = {"devmod.create": {"toy": "devmod_toy:create"}, "devmod.targets": {"toy": "devmod_toy:TARGET"}}
+    groups = {"devmod.create": {"toy": "devmod_toy._entries:create"}, "devmod.targets": {"toy": "devmod_toy:TARGET"}}
     install(folder, "devmod-toy", groups=groups)
     done = conformance(folder, tmp_path / "cache")
     assert (done.returncode, done.stdout) == (1, "")
@@ -507,16 +509,12 @@ def test_cases_without_samples_fail() -> None:
 
 @pytest.mark.row("R10")
 def test_a_backend_of_this_process_skips_the_rows_that_need_another_process(
-    register: Callable[[str, str, object], None], monkeypatch: pytest.MonkeyPatch
+    register: Callable[[str, str, object], None],
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent / "toy")
-    import devmod_toy
-    from devmod_toy._conformance import ToyConformance
-
     for group, name, obj in (
-        ("devmod.create", "toy", devmod_toy.create),
-        ("devmod.load_from_bytes", "toy", devmod_toy.load_from_bytes),
-        ("devmod.targets", "toy", devmod_toy.TARGET),
+        ("devmod.create", "toy", _entries.create),
+        ("devmod.load_from_bytes", "toy", _entries.load_from_bytes),
+        ("devmod.targets", "toy", _entries.TARGET),
         ("devmod.conformance", "toy", ToyConformance),
     ):
         register(group, name, obj)

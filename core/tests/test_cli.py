@@ -12,13 +12,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
-import pluggy
 import pytest
 from distributions import install
 from interruptible import interruptible_python
-from support import sample
 
 import devmod
 from devmod._cli import main
@@ -550,20 +548,6 @@ def test_names_from_a_file_are_printed_escaped(capsys: pytest.CaptureFixture[str
     out = run(capsys, "inspect", tmp_path / "k.devmod")[1]
     assert "  k\\x1b[2J\\n()\n" in out
     assert "\x1b" not in out
-
-
-def test_a_disassembler_of_one_kind_gets_the_modules_of_that_kind(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, register: Callable[..., None]
-) -> None:
-    @pluggy.HookimplMarker("devmod")
-    def devmod_disassemble(module: devmod.Module) -> dict[str, dict[str, str]]:
-        return {"part": {"text": f"assembly of {module.kind}"}}
-
-    register("devmod.hooks", "devmod_disassemble.opencl", SimpleNamespace(devmod_disassemble=devmod_disassemble))
-    module = devmod.create_with_fallback("opencl", *sample("opencl"))
-    module.import_module(devmod.create_with_fallback("cuda", *sample("cuda")))
-    devmod.save(module, tmp_path / "k.devmod")
-    assert run(capsys, "inspect", tmp_path / "k.devmod", "--disasm")[1].count("assembly of") == 1
 
 
 # -- plugins and devices

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devmod.worker import Worker, answers, read_answers
+from devmod.worker import Worker, answers
 from devmod_runtime import Trial, was_killed
 
 
@@ -35,9 +35,12 @@ def test_the_message_of_a_trial_that_failed() -> None:
     )
 
 
-def test_an_answer_that_the_end_of_the_process_cut_off_is_ignored() -> None:
-    assert read_answers(b'"built"\n{"a": 1}\n"ru') == ["built", {"a": 1}]
-    assert read_answers(b"") == []
+def test_an_answer_that_the_end_of_the_process_cut_off_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cut.py").write_text("import os\ndef main(request):\n    os.write(1, request['text'].encode())\n    os._exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for text, expected in (('"built"\n{"a": 1}\n"ru', ["built", {"a": 1}]), ("", [])):
+        with Worker("cut", {"text": text}) as worker:
+            assert worker.all_answers(120) == expected
 
 
 def test_a_crash_is_not_a_kill() -> None:
@@ -164,11 +167,11 @@ def test_what_a_process_prints_is_captured_beside_its_answers(tmp_path: Path, mo
     (tmp_path / "printing.py").write_text(
         "import os\nfrom devmod.worker import answer_writer\n"
         "def main(request):\n"
-        "    answer = answer_writer()\n    answer(os.environ['WORD'])\n    print('x' * 20000 + '!', flush=True)\n    answer(2)\n"
+        "    answer = answer_writer()\n    answer(os.environ['WORD'])\n    answer(os.getcwd())\n    print('x' * 20000 + '!', flush=True)\n    answer(2)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with Worker("printing", {}, environment={**os.environ, "WORD": "one"}, captures=True) as worker:
-        assert worker.all_answers(120) == ["one", 2]
+    with Worker("printing", {}, environment={**os.environ, "WORD": "one"}, folder=str(tmp_path), captures=True) as worker:
+        assert worker.all_answers(120) == ["one", str(tmp_path), 2]
         assert not worker.is_late
         assert worker.printed == "x" * (2**14 - 2) + "!\n"
 

@@ -39,12 +39,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 #: The sources that several kinds have: the pattern of each language's, and what this demo compiles them for. `make test` has further kinds.
 LANGUAGES = {"Slang": "one_source/*.slang", "OpenCL C": "opencl/*.cl"}
-ONE_SOURCE = {"Slang": ("vulkan", "webgpu", "hexagon -arch=v66"), "OpenCL C": ("opencl", "cuda -arch=compute_75", "rocm -arch=gfx1100")}
-#: The sources that a kind cannot have: those with barriers, with images, and with the length of a buffer.
+ONE_SOURCE = {
+    "Slang": ("vulkan", "webgpu", "cuda -arch=compute_75", "rocm -arch=gfx1100", "hexagon -arch=v66"),
+    "OpenCL C": ("opencl",),
+}
+#: The sources that a kind cannot have: those with barriers, and with the length of a buffer.
 NOT_FOR = {
     "hexagon": {"matmul.slang", "reduction.slang", "softmax.slang"},
-    "cuda": {"resize.cl"},
-    "rocm": {"resize.cl"},
     "metal": {"reduction.slang"},
 }
 #: A function of C for Hexagon is one call without a grid. Its calls differ from those of the kinds above, so it is in another file.

@@ -1,4 +1,4 @@
-"""Add the page of `devmod view` to the distributions. Its sources are in web/, outside of the Python package.
+"""Add the page of `devmod view` to the distributions. Its sources are in browser/ of the repository, and an sdist has them.
 
 The build does not need npm: the npm package consists of ES modules without dependencies.
 """

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
+from backend_checks import check_error
 
 from devmod.errors import FormatError
-from devmod_conformance.checks import check_error
 from devmod_readers.amdgpu import check_code_object, read_code_object
 from devmod_readers.offload import is_container, read_images
 

@@ -8,10 +8,10 @@ from struct import pack
 from typing import Any
 
 import pytest
+from backend_checks import check_error
 from containers import archive, frames
 
 import devmod
-from devmod_conformance.checks import check_error
 from devmod_readers.offload import OffloadImage, read_images
 
 FOLDER = Path(__file__).parent / "vectors/kpack"

@@ -11,10 +11,10 @@ from struct import pack
 from typing import Any
 
 import pytest
+from backend_checks import check_error
 from containers import AMD, BINARY, CUBIN, FATBIN, FOLDER, HIP, HSACO, NVIDIA, PLAIN, PTX, ZSTD, bundle, compressed, pack_binary
 
 import devmod
-from devmod_conformance.checks import check_error
 from devmod_readers.offload import read_images
 
 needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")

@@ -382,12 +382,9 @@ def test_overrides() -> None:
         ("min(4, 9)", 4),
         ("clamp(12, 1, 8)", 8),
         ("abs(-3)", 3),
-        ("u32(ceil(2.1))", 3),
-        ("u32(sqrt(16))", 4),
         ("u32(0x1p4)", 16),
         ("u32(1e1)", 10),
         ("select(2, 3, 1 < 2 && !(4 >= 5))", 3),
-        ("countOneBits(7u)", 3),
         ("vec3(1, 2, 3).z", 3),
         ("array(4, 5)[1]", 5),
         ("vec2<u32>(6).y", 6),
@@ -424,14 +421,7 @@ def test_constant_expressions(expression: str, value: int) -> None:
         ("u32(select(0.29, 1.0, N > 0) * 100)", 29),
         ("u32(((1 << (31 + N)) >> 31) + 3)", 2),
         ("(vec2u(0).x - 1) >> 28", 15),
-        ("vec3(vec2(1, 2), 3).z", 3),
-        ("u32(vec3(vec2(1, 2), 2.9).y)", 2),
-        ("u32(vec2f(vec2(1, 2)).y)", 2),
-        ("u32(vec2u(vec2f(1.9, 2.9)).y)", 2),
         ("u32(f32(-5)) + 1", 1),
-        ("u32(pow(2, 3) / 3 * 3)", 8),
-        ("u32(exp2(3.0) + log2(8.0) + pow(3f, 2))", 20),
-        ("u32(exp2(-1.0) * 10)", 5),
     ],
 )
 def test_constant_expressions_are_rounded_to_their_type(expression: str, value: int) -> None:
@@ -446,13 +436,10 @@ def test_constant_expressions_are_rounded_to_their_type(expression: str, value: 
 @pytest.mark.parametrize(
     "expression",
     [
-        "exp(2.0)",
-        "log(8.0)",
-        "exp2(0.5)",
-        "log2(3.0)",
-        "pow(2.0, 0.5)",
-        "pow(3f, 20)",
-        "pow(10, -1)",
+        "sqrt(16.0)",
+        "vec3(vec2(1, 2), 3).z",
+        "array(vec2(1, 2), vec2(3, 4))[0].x",
+        "4u + 1i",
         "f32(u32(5e9))",
         "f32(i32(3e9f))",
         "16777217f",
@@ -460,7 +447,7 @@ def test_constant_expressions_are_rounded_to_their_type(expression: str, value: 
         "vec2u().x",
     ],
 )
-def test_results_that_implementations_may_round_differently_are_unknown(expression: str) -> None:
+def test_what_the_compiler_alone_evaluates_is_unknown(expression: str) -> None:
     info = info_of(f"@compute @workgroup_size(u32({expression}), 4) fn main() {{}}")
     assert info.interface is not None
     assert info.interface.block is None
@@ -614,13 +601,6 @@ def test_matrices_on_which_naga_ends_the_process(type_name: str) -> None:
         check_for_naga(text.replace("mat4x2f", fine), "<text>")
     check_for_naga(text.replace("i: In", "i: array<In, 1>"), "<text>")
     check_for_naga(text.replace("uniform", "storage"), "<text>")
-
-
-def test_a_size_of_a_list_of_lists() -> None:
-    source = "const sizes = array(array(8, 4), array(16, 2)); @compute @workgroup_size(sizes[0][1], sizes[1][0]) fn main() {}"
-    interface = devmod.compile(source, "webgpu").functions["main"].interface
-    assert interface is not None
-    assert interface.block == (4, 16, 1)
 
 
 def test_entry_points_are_immutable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A call of each built-in function of OpenCL C that devmod has for cuda and rocm, for tests.
+"""A call of each built-in function of OpenCL C that compiles to SPIR-V, for tests.
 
 The variables: the float x, the float4 v, the int i, the uint u, the int4 n; the pointers `p` to a float, `q` to a float4 and `e` to an int in
 private memory; `g` and `h` (half) in global memory, `l` in local memory; `a` to an int in global memory, and `c` to an atomic_int there.
@@ -96,27 +96,10 @@ CALLS: dict[str, str] = {
 }  # fmt: skip
 
 
-#: A call of each function of images: the images `read`, `written`, `volume` and `layers`, and the sampler `how`.
-IMAGE_CALLS: dict[str, str] = {
-    **{f"read_image{end}": f"read_image{end}(read, how, (float2)(x)); read_image{end}(read, (int2)(i))" for end in ("f", "h", "i", "ui")},
-    "write_imagef": "write_imagef(written, (int2)(i), v)",
-    "write_imageh": "write_imageh(written, (int2)(i), convert_half4(v))",
-    "write_imagei": "write_imagei(written, (int2)(i), n)",
-    "write_imageui": "write_imageui(written, (int2)(i), convert_uint4(n))",
-    **{f"get_image_{name}": f"get_image_{name}(read)" for name in ("width", "height", "dim", "channel_data_type", "channel_order")},
-    "get_image_depth": "get_image_depth(volume)",
-    "get_image_array_size": "get_image_array_size(layers)",
-}
-_IMAGES = (
-    ", read_only image2d_t read, write_only image2d_t written, read_only image3d_t volume, read_only image2d_array_t layers, sampler_t how"
-)
-
-
 def kernel_of(name: str, call: str) -> str:
     """Return a program with one kernel that makes a call. `name` is that of the kernel."""
-    images = _IMAGES if call in IMAGE_CALLS.values() else ""
     return (
-        f"kernel void {name}(global float *g, global half *h, volatile global int *a, volatile global atomic_int *c{images}) {{\n"
+        f"kernel void {name}(global float *g, global half *h, volatile global int *a, volatile global atomic_int *c) {{\n"
         "local float l[64];\nfloat x = g[0]; float4 v = vload4(0, g); int i = a[0]; uint u = i; int4 n = (int4)(i);\n"
         "float y; float *p = &y; float4 z; float4 *q = &z; int j = i; int *e = &j; event_t t = 0;\n"
         f"{call};\n}}\n"

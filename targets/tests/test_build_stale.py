@@ -114,7 +114,6 @@ def check_current(folder: Path) -> str:
 
 
 VALUE_1, VALUE_2 = "#define VALUE 1\n", "#define VALUE 2\n"
-MODULE = "#define_import_path lib::one::config\nconst VALUE = {};\n"
 CONFIG = 'HEAD#include "config.h"\nKERNEL'
 TESTED = '#if __has_include("other.h")\n#include "other.h"\n#else\n#define VALUE 1\n#endif\nKERNEL'
 #: Name: the targets, the files, the settings of the manifest, the source, and the change.
@@ -183,13 +182,6 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
         "",
         "",
         {"shared/config.wgsl": VALUE_2},
-    ),
-    "a module": (
-        ("webgpu",),
-        {"KERNEL": "#import lib::{\n one::{config::{ // text\nVALUE}}}\nKERNEL", "config.wgsl": MODULE.format(1)},
-        "",
-        "",
-        {"config.wgsl": MODULE.format(2)},
     ),
     "a header that is tested for": (PREPROCESSED, {"KERNEL": TESTED}, "", "", {"other.h": VALUE_2}),
     "a header that is tested for by a macro": (

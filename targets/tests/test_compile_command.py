@@ -192,8 +192,8 @@ def test_standard_input_among_files(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     ("arguments", "text"),
     [
         (
-            ["twice.cl", "twice.cu", "-t", "rocm -arch=gfx90a"],
-            "twice.cu is for none of the targets: rocm gets the OpenCL C, because a target gets its own language, or else that of the first "
+            ["twice.slang", "twice.cu", "-t", "rocm -arch=gfx90a"],
+            "twice.cu is for none of the targets: rocm gets the Slang, because a target gets its own language, or else that of the first "
             "source. Compile it into a file of its own",
         ),
         (

@@ -37,7 +37,7 @@ def refused(source: object, target: str, error: type[devmod.DevmodError] = devmo
     return str(caught.value)
 
 
-def image(module: devmod.Module) -> bytes:
+def binary(module: devmod.Module) -> bytes:
     """Return the payload of a module."""
     return b"".join(bytes(part) for part in module.wire_parts())
 
@@ -49,7 +49,7 @@ def test_a_real_architecture_gives_a_cubin() -> None:
     module = devmod.compile(SAXPY, "cuda -arch=sm_90")
     assert (module.kind, module.format) == ("cuda", "cubin")
     assert str(module.functions["saxpy"].interface) == "<Interface (a: float32, x: float32* r, y: float32* rw)>"
-    assert b"\x7fELF" in image(module)
+    assert b"\x7fELF" in binary(module)
     assert set(module.source) == {"cuda", "ptx"}
     assert module.inspect_source() == SAXPY
     assert ".target sm_90" in module.inspect_source("ptx")
@@ -82,7 +82,7 @@ def test_several_architectures_give_variants(tmp_path: Path) -> None:
     ]
     devmod.save(module, tmp_path / "saxpy.devmod")
     loaded = devmod.load(tmp_path / "saxpy.devmod")
-    assert [image(each) for each in loaded.imports] == [image(each) for each in module.imports]
+    assert [binary(each) for each in loaded.imports] == [binary(each) for each in module.imports]
 
 
 def test_the_format_is_chosen_by_the_target() -> None:
@@ -515,7 +515,7 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
     assert "libclang is not installed" in refused(SAXPY, "cuda -arch=sm_90", devmod.ToolchainNotFoundError)
     fmap = {"saxpy": devmod.FunctionInfo("saxpy", ("float32",))}
     assert refused(SAXPY, "cuda -arch=sm_90", fmap=fmap) == (
-        "the declared fmap has 1 arguments for the cuda function 'saxpy'; its image has 3"
+        "the declared fmap has 1 arguments for the cuda function 'saxpy'; its binary has 3"
     )
 
 
@@ -610,14 +610,12 @@ def test_options_in_the_form_of_nvcc(options: list[str], problem: str) -> None:
     assert refused('extern "C" __global__ void k() {}', "cuda -arch=sm_90", options=options) == f"the cuda option {problem}"
 
 
-#: The interface of a kernel that takes a struct of an address and a count, and an offset into shared memory.
+#: The interface of a kernel that takes a struct of an address and a count.
 SPAN_SOURCE = """
 struct span { float *data; unsigned long long count; };
-extern __shared__ char memory[];
-extern "C" __global__ void k(span x, unsigned scratch, int n) { if (n < x.count) x.data[n] = *(float *)(memory + scratch); }"""
+extern "C" __global__ void k(span x, int n) { if (n < x.count) x.data[n] = 3; }"""
 SPAN_PARAMS = [
     Param("x", "buffer", "float32", "rw", pack=("ptr:handle", "count:uint64")),
-    Param("scratch", "local", "float32"),
     Param("n", "scalar", "int32"),
 ]
 
@@ -625,16 +623,16 @@ SPAN_PARAMS = [
 @pytest.mark.row("R12")
 @pytest.mark.parametrize("target", ["cuda -arch=sm_90", "cuda -arch=compute_90", "rocm -arch=gfx1100"])
 def test_a_struct_is_declared_as_the_values_of_a_buffer(target: str) -> None:
-    info = FunctionInfo("k", ["handle", "uint64", "uint32", "int32"], interface=Interface(SPAN_PARAMS))
+    info = FunctionInfo("k", ["handle", "uint64", "int32"], interface=Interface(SPAN_PARAMS))
     language = "HIP" if target.startswith("rocm") else None
     module = devmod.compile(SPAN_SOURCE, target, fmap={"k": info}, language=language)
     assert module.functions["k"].interface == info.interface
     assert module.functions["k"].arg_types == info.arg_types
-    # The image itself is declared in the same way.
+    # The binary itself is declared in the same way.
     if target.endswith("compute_90"):
         wrapped = devmod.compile(bytes(module.code), target, fmap={"k": info}, language="PTX")  # type: ignore[attr-defined]
         assert wrapped.functions["k"].interface == info.interface
     three = SPAN_PARAMS[0].replace(pack=("ptr:handle", "count:uint64", "shape0:uint64"))
-    wrong = FunctionInfo("k", ["handle", "uint64", "uint64", "uint32", "int32"], interface=Interface([three, *SPAN_PARAMS[1:]]))
-    with pytest.raises(devmod.CompileError, match=r"5 arguments; at|5 arguments for the"):
+    wrong = FunctionInfo("k", ["handle", "uint64", "uint64", "int32"], interface=Interface([three, *SPAN_PARAMS[1:]]))
+    with pytest.raises(devmod.CompileError, match=r"4 arguments; at|4 arguments for the"):
         devmod.compile(SPAN_SOURCE, target, fmap={"k": wrong}, language=language)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from backend_checks import check_error, run_python
 
 import devmod
-from devmod_conformance.checks import check_error, run_python
 from devmod_targets.authoring.zig import find_zig
 
 pytest.importorskip("ziglang", reason="ziglang is not installed")

@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from backend_checks import run_python
 
 import devmod
 from devmod.backend import find_program
-from devmod_conformance.checks import run_python
 from devmod_readers.nvidia import fatbin_members, read_cubin, read_ptx
 from devmod_targets.authoring import CompilerReport
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_error, code_of
 from two_folders import origin_in_two_folders
 
 import devmod
 from devmod import FunctionInfo
-from devmod_conformance.checks import check_error, code_of
 from devmod_readers.amdgpu import read_code_object
 from devmod_simulators import rdna3
 

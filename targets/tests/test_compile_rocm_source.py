@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import check_error
 
 import devmod
-from devmod_conformance.checks import check_error
 
 SOURCE = """#include <hip/hip_runtime.h>
 #include "scale.h"

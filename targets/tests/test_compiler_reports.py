@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import run_python
 from build_project import InProcess
 
 import devmod
 from devmod._cli import main
-from devmod_conformance.checks import run_python
 from devmod_targets.authoring import CompilerReport
 
 TWICE = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n'

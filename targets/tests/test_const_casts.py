@@ -19,7 +19,6 @@ CUDA_KERNEL = 'extern "C" __global__ void'
 LANGUAGES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
     "opencl": ("opencl", "#define GL global\n#define DEV\n#define SIZE ulong\n", "kernel void", "int n", {}),
     "opencl-il": ("opencl -format=il", "#define GL global\n#define DEV\n#define SIZE ulong\n", "kernel void", "int n", {}),
-    "opencl-for-cuda": ("cuda -arch=sm_80", "#define GL global\n#define DEV\n#define SIZE ulong\n", "kernel void", "int n", {"language": "OpenCL C"}),
     "c": ("hexagon -arch=v68", C_HEAD, "void", "int n", {"language": "C"}),
     "cpp": ("hexagon -arch=v68", C_HEAD, 'extern "C" void', "int n", {"language": "C++"}),
     "metal": ("metal", "#define GL device\n#define THREAD thread\n#define DEV\n#define SIZE size_t\n", "kernel void", "constant int &n", {}),

@@ -12,8 +12,9 @@ import devmod
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
 from devmod_targets.authoring._mangled import parse_function, parse_signature
-from devmod_targets.cuda import _prelude, _reflect, nvrtc
-from devmod_targets.cuda._reflect_types import DTYPES
+from devmod_targets.cuda import nvrtc
+from devmod_targets.cuda.signatures import prelude, reader
+from devmod_targets.cuda.signatures.types import DTYPES
 
 KERNELS = Path(__file__).parent / "kernels" / "cuda"
 K = 'extern "C" __global__ void '
@@ -57,13 +58,13 @@ def error_of(text: str, **options: object) -> devmod.CompileError:
 def probes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The expressions of each probe. A program has at most one."""
     calls: list[list[str]] = []
-    probe = _reflect._probe
+    probe = reader._probe
 
     def counted(request: object, source: object, options: object, expressions: Sequence[str]) -> object:
         calls.append(list(expressions))
         return probe(request, source, options, expressions)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_reflect, "_probe", counted)
+    monkeypatch.setattr(reader, "_probe", counted)
     return calls
 
 
@@ -368,9 +369,9 @@ def test_a_kernel_that_a_macro_of_an_unknown_header_declares(
         '#define VENDOR_KERNEL(name, T) extern "C" __global__ void name(T *first, const T *second, T third)\n'
     )
     folders = (str(include), *nvrtc.include_folders())
-    monkeypatch.setattr(nvrtc, "include_folders", lambda **_: folders)
+    monkeypatch.setattr(nvrtc, "include_folders", lambda: folders)
     compile_program = nvrtc.compile_program
-    for module in (_reflect, nvrtc):
+    for module in (reader, nvrtc):
         monkeypatch.setattr(module, "compile_program", lambda *args, **options: compile_program(*args, **{**options, "folders": folders}))
     text = "#include <vendor.h>\nVENDOR_KERNEL(k, double) { *first = *second + third; }\n__global__ void other(float *p) { *p = 1; }\n"
     functions = {name: signature(info) for name, info in compile_text(text).items()}
@@ -506,10 +507,10 @@ def test_declared_functions_are_compared_with_the_source() -> None:
     )
 
 
-def test_a_layout_that_the_image_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layout_that_the_binary_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """libclang reads another size than NVRTC compiled: the error has both, and a declared signature replaces the reading."""
-    text = _prelude.text("").replace("typedef unsigned long size_t;", "typedef unsigned int size_t;")
-    monkeypatch.setattr(_prelude, "text", lambda _: text)
+    text = prelude.text("").replace("typedef unsigned long size_t;", "typedef unsigned int size_t;")
+    monkeypatch.setattr(prelude, "text", lambda _: text)
     source = "struct P { size_t n; };\n" + K + "k(float *x, P p) {}"
     error = error_of(source)
     assert str(error) == (
@@ -530,7 +531,7 @@ def test_the_probe_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> object:
         raise devmod.CompileError("no")
 
-    monkeypatch.setattr(_reflect, "compile_program", fails)
+    monkeypatch.setattr(reader, "compile_program", fails)
     text = f"#include <library_types.h>\n{K}k(cudaDataType *types, cudaDataType type, int n) {{}}"
     assert str(error_of(text)) == (
         "the cuda function 'k' at <text>:2 takes argument 1 ('types') by value, and its type is unknown. Define the type, or declare the "

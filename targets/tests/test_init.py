@@ -148,7 +148,7 @@ def test_a_missing_compiler_is_no_reason_to_leave_a_kind_out() -> None:
 def test_the_comments_are_keys_of_a_manifest() -> None:
     """Each commented key is accepted when it is in use."""
     write_files({"NAME.cu": CUDA, "NAME.cl": CL, "weights.npz": "", "include/x.h": ""})
-    assert main(["init", "-q", "--no-schema"]) == 0
+    assert main(["init", "-q"]) == 0
     lines = Path("devmod.toml").read_text().splitlines()
     kernel = lines.index("[kernels.NAME]")
     more = lines.index("# [kernels.NAME]")
@@ -225,12 +225,12 @@ def test_targets_are_chosen() -> None:
 
 
 def test_a_source_whose_kernel_has_another_one_for_its_target_is_left_out() -> None:
-    write_files({"k.cl": CL, "k.cu": CUDA, "n.cl": CL})
+    write_files({"k.cu": CUDA, "k.ll": CUDA, "n.cu": CUDA})
     assert main(["init", "-q", "-t", "rocm -arch=gfx90a"]) == 0
-    assert [(job.kernel, job.source) for job in plan_of(read_manifest()).jobs] == [("k", "k.cl"), ("n", "n.cl")]
-    reason = "rocm gets the OpenCL C, because a target gets its own language, or else that of the first source"
-    assert f'sources = ["k.cl"]\n# "k.cu" is left out: {reason}\n' in Path("devmod.toml").read_text()
-    write_files({"k.hip": CUDA})
+    assert [(job.kernel, job.source) for job in plan_of(read_manifest()).jobs] == [("k", "k.cu"), ("n", "n.cu")]
+    reason = "rocm gets the CUDA C++, because a target gets its own language, or else that of the first source"
+    assert f'sources = ["k.cu"]\n# "k.ll" is left out: {reason}\n' in Path("devmod.toml").read_text()
+    write_files({"k.hip": CUDA, "k.cl": CL})
     assert main(["init", "-q", "--force", "-t", "rocm -arch=gfx90a", "-t", "opencl"]) == 0
     assert 'sources = ["k.cl", "k.hip"]\n# "k.cu" is left out: rocm gets the HIP, because ' in Path("devmod.toml").read_text()
 

@@ -6,12 +6,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from backend_checks import code_of
 from containers import AMD, BINARY, FATBIN, FOLDER, HSACO, NVIDIA, PLAIN, PTX, archive, frames, pack_binary
 from recorded_triton import recorded_kernel
 
 import devmod
 from devmod import FunctionInfo
-from devmod_conformance.checks import code_of
 from devmod_targets.interop import offload
 from devmod_targets.interop import triton as triton_interop
 

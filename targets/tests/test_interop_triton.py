@@ -77,7 +77,7 @@ def test_scratch_memory_that_a_kernel_needs_is_an_argument() -> None:
     assert params[2:] == (Param("global_scratch", "buffer", "uint8", "rw", size=128), HIDDEN[1])
 
 
-def test_the_number_of_hidden_pointers_is_that_of_the_image() -> None:
+def test_the_number_of_hidden_pointers_is_that_of_the_binary() -> None:
     kernel = recorded_kernel("add")
     kernel.asm["ptx"] = kernel.asm["ptx"].replace(",\n\t.param .u64 .ptr .global .align 1 add_param_5", "")
     assert interface(interop.load(kernel, "ptx"), "add").params[-1] == HIDDEN[0]
@@ -151,17 +151,17 @@ def without(key: str) -> Any:
         (
             recorded_kernel("add", signature={"x": "*fp32"}),
             "",
-            "the image of the Triton kernel 'add' does not fit its signature: it has 6 parameters; expected 1 arguments and at most 2 scratch pointers",
+            "the binary of the Triton kernel 'add' does not fit its signature: it has 6 parameters; expected 1 arguments and at most 2 scratch pointers",
         ),
         (
             recorded_kernel("add", signature={"x": "*fp32", "y": "i32", "out": "*fp32", "n": "i32"}),
             "",
-            "the image of the Triton kernel 'add' does not fit its signature: parameter 2 has 8 bytes, and 'y' has 4",
+            "the binary of the Triton kernel 'add' does not fit its signature: parameter 2 has 8 bytes, and 'y' has 4",
         ),
         (
             recorded_kernel("add", metadata={"num_warps": 8}),
             "",
-            "the image of the Triton kernel 'add' does not fit its metadata: it requires blocks of (128, 1, 1) threads, and the metadata has (256, 1, 1)",
+            "the binary of the Triton kernel 'add' does not fit its metadata: it requires blocks of (128, 1, 1) threads, and the metadata has (256, 1, 1)",
         ),
         (
             recorded_kernel("add", signature={"x": "*i7"}),

@@ -115,7 +115,7 @@ def test_overloads_have_their_digests(tmp_path: Path) -> None:
     assert list(warp.load(folder).imports[0].functions) == ["move_0956082d", "move_b33ddeae", "move_backward"]
 
 
-def test_a_type_that_devmod_does_not_read_has_the_size_of_the_image(tmp_path: Path) -> None:
+def test_a_type_that_devmod_does_not_read_has_the_size_of_the_binary(tmp_path: Path) -> None:
     folder = changed(tmp_path, ("cu", "wp::array_t<wp::int32> var_grid)", "wp::other_t<wp::int32> var_grid)"))
     for each in warp.load(folder).imports:
         interface = each.functions["fill"].interface

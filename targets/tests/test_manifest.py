@@ -55,13 +55,13 @@ SLANG_KINDS = ["vulkan", "webgpu", "metal", "hexagon"]
 @pytest.mark.parametrize(
     ("sources", "languages"),
     [
-        (["k.cl", "k.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "cl"}),
-        (["k.cu", "k.cl"], {"opencl": "cl", "cuda": "cu", "rocm": "cu"}),
-        (["k.cl", "k.slang"], {"opencl": "cl", "cuda": "cl", "rocm": "cl"} | dict.fromkeys(SLANG_KINDS, "slang")),
-        (["k.slang", "k.cl"], {"opencl": "cl", "cuda": "slang", "rocm": "slang"} | dict.fromkeys(SLANG_KINDS, "slang")),
+        (["k.cl", "k.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "cu"}),
+        (["k.slang", "k.cu"], {"cuda": "cu", "rocm": "slang"} | dict.fromkeys(SLANG_KINDS, "slang")),
+        (["k.cu", "k.slang"], {"cuda": "cu", "rocm": "cu"} | dict.fromkeys(SLANG_KINDS, "slang")),
+        (["k.cl", "k.slang"], {"opencl": "cl", "cuda": "slang", "rocm": "slang"} | dict.fromkeys(SLANG_KINDS, "slang")),
         (["k.hip", "k.cu", "k.cl"], {"opencl": "cl", "cuda": "cu", "rocm": "hip"}),
         (["k.slang", "k.hip", "k.comp"], {"cuda": "slang", "rocm": "hip", "vulkan": "comp"}),
-        (["k.cl", "other.cl", "k.ll", "k.cu", "other.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "cl", "hexagon": "ll"}),
+        (["k.cl", "other.cl", "k.slang", "k.cu", "other.cu"], {"opencl": "cl", "cuda": "cu", "rocm": "slang", "hexagon": "slang"}),
     ],
 )
 def test_a_target_gets_one_language_its_own_or_the_first(folder: Path, sources: list[str], languages: dict[str, str]) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from backend_checks import check_error
 
 import devmod
 from devmod._cli import main
-from devmod_conformance.checks import check_error
 from devmod_targets.build import ManifestError, plan_of, read_manifest
 
 OPENCL = 'targets = ["opencl"]\n'
@@ -88,15 +88,15 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ),
     (OPENCL + '[kernels.twice]\nsources = ["twice.cl", "twice.cl"]\n', [":3: kernels.twice.sources[1]: 'twice.cl' is listed twice"]),
     (
-        'targets = ["rocm -arch=gfx90a"]\n[kernels.k]\nsources = ["twice.cl", "twice.cu", "k.hip"]\n'
-        '[kernels.twice]\nsources = ["twice.cl", "twice.cu"]\n',
+        'targets = ["rocm -arch=gfx90a"]\n[kernels.k]\nsources = ["k.slang", "twice.cu", "k.hip"]\n'
+        '[kernels.twice]\nsources = ["k.slang", "twice.cu"]\n',
         [
             f":{line}: kernels.{kernel}.sources[{index}]: {source} is {language}, and is for no target of the kernel: rocm gets the {own}, because "
             "a target gets its own language, or else that of the first source. Make it a kernel of its own, or remove the source"
             for line, kernel, index, source, language, own in [
-                (3, "k", 0, "'twice.cl'", "OpenCL C", "HIP"),
+                (3, "k", 0, "'k.slang'", "Slang", "HIP"),
                 (3, "k", 1, "'twice.cu'", "CUDA C++", "HIP"),
-                (5, "twice", 1, "'twice.cu'", "CUDA C++", "OpenCL C"),
+                (5, "twice", 1, "'twice.cu'", "CUDA C++", "Slang"),
             ]
         ],
     ),
@@ -158,7 +158,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         [
             (
                 ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, HIP, Slang, Triton, PTX, cubin, fatbin, LLVM IR, "
-                "LLVM bitcode, OpenCL C, assembly, MSL, GLSL, HLSL, SPIR-V, C, C++, object, WGSL"
+                "LLVM bitcode, assembly, MSL, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
             )
         ],
     ),
@@ -431,6 +431,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "k.ll",
         "k.inc",
         "k.metal",
+        "k.slang",
         "fill.spv",
         "w.npy",
         "sub/twice.comp",

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import code_of
 from clang import cindex
 
 import devmod
-from devmod_conformance.checks import code_of
 from devmod_simulators import rdna3
 from devmod_targets._text import header_files
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from backend_checks import check_error, code_of
 from two_folders import origin_in_two_folders
 
 import devmod
-from devmod_conformance.checks import check_error, code_of
 from devmod_readers.amdgpu import read_code_object
 from devmod_simulators import rdna3
 

@@ -113,10 +113,12 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
         ("@compute @workgroup_size(1 / 0) fn k() {}", "1:28: this constant expression is invalid: its value is undefined or out of range"),
         (
             "@compute @workgroup_size(1 << 70) fn k() {}",
-            "1:28: invalid shift; expected an integer and a distance less than its number of bits",
+            "1:28: this constant expression is invalid: its value is undefined or out of range",
         ),
-        ("@compute @workgroup_size(4u + 1i) fn k() {}", "1:29: the operands have different types, u32 and i32"),
-        ("@compute @workgroup_size(4294967296u) fn k() {}", "1:26: 4294967296u exceeds the range of u32"),
+        (
+            "@compute @workgroup_size(4294967296u) fn k() {}",
+            "1:26: this constant expression is invalid: its value is undefined or out of range",
+        ),
         (
             "@group(0) @binding(0) var<storage> x: array<i64>; @compute @workgroup_size(1) fn k() { _ = x[0]; }",
             "1:45: the type i64 has 64 bits, which WGSL does not support; use two u32, or the target vulkan",
@@ -378,7 +380,7 @@ def test_unknown_names_are_a_warning() -> None:
 # -- naga
 
 
-PACKAGES = Path(__file__).parents[2] / "plugins" / "devmod-webgpu" / "web" / "js" / "node_modules"
+PACKAGES = Path(__file__).parents[2] / "browser" / "js" / "node_modules"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from devmod_conformance.checks import run_python
+from backend_checks import run_python
 
 _PROGRAM = """
 import hashlib, os, pathlib

@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     n: int = 100
     wrong_n: int = 100
     is_race: bool = False
-    languages: tuple[str, ...] = ("OpenCL C", "Slang")
+    languages: tuple[str, ...] = ("OpenCL C", "CUDA C++", "Slang")
 
 
 def twice(x: Any) -> Any:
@@ -76,10 +76,10 @@ FAULTS = {
     "constant": Fault(
         "a write to a read-only argument",
         # A union: of an array that a cast makes writable, devmod knows that the kernel writes it.
-        "if (i < n) { y[i] = 2 * x[i]; union { global const float *r; global float *w; } u; u.r = x; u.w[i] = 0; }",
+        "if (i < n) { y[i] = 2 * x[i]; union { GLOBAL const float *r; GLOBAL float *w; } u; u.r = x; u.w[i] = 0; }",
         TWICE,
         twice,
-        languages=("OpenCL C",),
+        languages=("OpenCL C", "CUDA C++"),
     ),
     "missing": Fault("the last element left out", "if (i < n - 1) y[i] = 2 * x[i];", TWICE, twice),
     "mask": Fault("an index that wraps", "if (i < n) y[i & 63] = 2 * x[i];", TWICE, twice),
@@ -103,9 +103,14 @@ FAULTS = {
 }
 HEADS = {
     "OpenCL C": (
-        "#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)\n",
+        "#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)\n#define GLOBAL global\n",
         "__attribute__((reqd_work_group_size(64, 1, 1))) kernel void {name}(global float *y, global const float *x, int n) {{ local float t[64]; "
         "int i = get_global_id(0), l = get_local_id(0), g = get_group_id(0); {body} }}\n",
+    ),
+    "CUDA C++": (
+        "#define BARRIER __syncthreads()\n#define GLOBAL\n",
+        'extern "C" __global__ void {name}(float *y, const float *x, int n) {{ [[maybe_unused]] __shared__ float t[64]; '
+        "[[maybe_unused]] int i = blockIdx.x * blockDim.x + threadIdx.x, l = threadIdx.x, g = blockIdx.x; {body} }}\n",
     ),
     "Slang": (
         "#define BARRIER GroupMemoryBarrierWithGroupSync()\ngroupshared float t[64];\n",
@@ -137,7 +142,8 @@ def check_faults(device: Any, target: str, language: str) -> None:
         with pytest.raises(devmod.CompileError):
             devmod.compile(source(language, {name: FAULTS[name]}), target, language=language)
     faults = {name: each for name, each in FAULTS.items() if language in each.languages and name not in refused}
-    module = devmod.compile(source(language, faults), target, language=language)
+    block = 64 if language == "CUDA C++" else None  # the other sources fix it
+    module = devmod.compile(source(language, faults), target, language=language, block=block)
     found = {}
     for name, fault in FAULTS.items():
         if name not in faults:

@@ -133,7 +133,7 @@ class Vendor(ABC):
 
     def error_of_opening(self, **environment: str) -> str:
         """Return the error of opening the driver in a new process, which fails twice in the same way."""
-        from devmod_conformance.checks import run_python
+        from backend_checks import run_python
 
         output: str = run_python(
             "import devmod\n"

@@ -1,7 +1,7 @@
 // Reads what tools/fuzzing/javascript.py sends: lengths of a kind and of the bytes, the kind ("" for a bundle), the bytes. Answers a line of JSON.
 
-import { FormatError, open } from "../../plugins/devmod-webgpu/web/js/src/index.js";
-import { decode } from "../../plugins/devmod-webgpu/web/js/src/wire.js";
+import { FormatError, open } from "../../browser/js/src/index.js";
+import { decode } from "../../browser/js/src/wire.js";
 
 async function read(kind, data) {
   if (kind) {

@@ -437,8 +437,8 @@ def read_cuda(data: bytes) -> None:
     """Read a CUDA C++ source with libclang, without NVRTC."""
     from devmod_readers.nvidia import KernelEntry
     from devmod_targets.authoring import CompileRequest, complete_source
-    from devmod_targets.cuda._reflect import match_kernels
-    from devmod_targets.cuda._reflect_clang import read_source as read_kernels
+    from devmod_targets.cuda.signatures.reader import match_kernels
+    from devmod_targets.cuda.signatures.source import read_source as read_kernels
 
     text = data.decode("utf-8", "replace").replace("\0", " ")
     if _OPEN_TEMPLATES.search(text):
@@ -546,15 +546,11 @@ def read_offload(data: bytes) -> None:
         use(module)
 
 
-def read_dwarf(data: bytes) -> None:
-    """Read the signatures of all functions in the debug information of an ELF file, and export its hidden functions."""
-    from devmod_targets.hexagon.compile import described_functions, export_hidden
+def read_hidden(data: bytes) -> None:
+    """Export the hidden functions of an object for Hexagon, as a compile of objects does."""
+    from devmod_targets.hexagon.compile import export_hidden
 
     attempt(partial(export_hidden, data, ()))
-    functions = attempt(partial(described_functions, data, ("total", "structs", "odd"))) or {}
-    for function in functions.values():
-        if len(function.types) != len(function.params):
-            raise Breach(f"{function.symbol} has {len(function.types)} types and {len(function.params)} parameters")
 
 
 # -- images of CUDA
@@ -782,7 +778,7 @@ def _readers() -> Iterator[Reader]:
     words = [*seeds.words_of(closed), "\\\n", "\\ \n", "??/\n", "\r", "/*", "*/", "//", "\f", "\u00a0", "\\\u00a0\n"]
     words += ["\\\x1c\n", "??=", "#??=", "##", "%:", "__as##m__", "\\u0069", '#include "named.h"', "asm(", 'S(.inc) "', '"\n"', 'R"(']
     yield Reader("closed-source", read_closed, mutation.mutate_text(words), lambda: list(closed), passes=10, executions=60, native=True)
-    yield Reader("dwarf", read_dwarf, elf, seeds.debug_information, passes=4, weight=1, executions=300)
+    yield Reader("hidden-functions", read_hidden, elf, partial(_payloads, (".so",)), passes=4, weight=1, executions=300)
     warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()
     words = seeds.words_of([warp])
     yield Reader("warp-source", read_warp, mutation.mutate_text(words), lambda: [warp], passes=10, weight=1, executions=300)

@@ -83,11 +83,6 @@ def closed_sources() -> list[bytes]:
     ]
 
 
-def debug_information() -> list[bytes]:
-    """Return the shared objects with debug information that the build side's tests have."""
-    return [path.read_bytes() for path in sorted((ROOT / "readers/tests/vectors/dwarf").glob("*.so"))]
-
-
 def examples(kind: str, *suffixes: str) -> list[bytes]:
     """Return the sources of the examples for a kind."""
     return [path.read_bytes() for path in sorted((ROOT / "examples" / kind).iterdir()) if path.suffix in suffixes]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from devmod import plugins
-from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path
+from devmod.worker import Worker, can_start_python, describe_exit
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._payload import portable_call, portable_sample
 from devmod_conformance._row import Skip, require
@@ -30,7 +29,7 @@ class Answer:
     code : int
         Its exit status. A negative number is the signal that ended it.
     stderr : str
-        What it wrote to standard error. What a backend prints is there too.
+        The end of what it wrote to standard error. What a backend prints is there too.
     timed_out : bool
         Whether it was killed after `Conformance.timeout`.
     """
@@ -103,7 +102,6 @@ def probe(
     pairs = list(pairs)
     samples = [*samples, *dict.fromkeys(sample for sample, _ in pairs)]
     request = {
-        "path": search_path(),
         "task": task,
         "kind": case.kind,
         "modules": list(case.driver_modules),
@@ -118,16 +116,9 @@ def probe(
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", **(environment or {})}
     for name in _REMOVED_VARIABLES:
         env.pop(name, None)
-    try:
-        process = subprocess.run(  # noqa: S603 - this very Python
-            python_command("devmod_conformance._probe"),
-            input=json.dumps(request).encode() + b"\n",
-            capture_output=True,
-            env=env,
-            cwd=folder,
-            timeout=case.timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        return Answer(read_answers(late.stdout or b""), 0, (late.stderr or b"").decode("utf-8", "replace"), True)
-    return Answer(read_answers(process.stdout), process.returncode, process.stderr.decode("utf-8", "replace"), False)
+    with Worker("devmod_conformance._probe", request, environment=env, folder=folder, captures=True) as process:
+        end = monotonic() + case.timeout
+        steps = process.all_answers(case.timeout)
+        process.wait(end - monotonic())  # what the backend does at exit is a part of the task
+        code = process.process.returncode
+        return Answer(steps, code or 0, process.printed, code is None)

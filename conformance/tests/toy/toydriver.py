@@ -44,7 +44,7 @@ def wait(threads: int, x: bytearray) -> None:
 
 def sample(threads: int, source: Any, sampler: Any, places: bytearray, result: bytearray) -> None:
     """Read an image at places; `source` and `sampler` are devmod's objects."""
-    from devmod_conformance.checks import sample_image, texel_values
+    from devmod_conformance._sampling import sample_image, texel_values
 
     texels = np.frombuffer(source.handle, source.texel.dtype).reshape(source.array_shape)
     places = np.frombuffer(places, np.float32).reshape(-1, len(source.shape) + bool(source.layers))

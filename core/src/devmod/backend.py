@@ -51,11 +51,17 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import array_bytes as array_bytes
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
+    from devmod._values.features import FEATURES as FEATURES
     from devmod._values.fields import Place as Place
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod._values.image_formats import ImageFormat as ImageFormat
     from devmod._values.info import PipelineConstant as PipelineConstant
     from devmod._values.info import constants_of as constants_of
+    from devmod._values.requirements import LIMITS as LIMITS
+    from devmod._values.requirements import Capabilities as Capabilities
+    from devmod._values.requirements import Requirements as Requirements
+    from devmod._values.requirements import fits as fits
+    from devmod._values.requirements import requirements as requirements
     from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
     from devmod._values.tags import GRID_TAGS as GRID_TAGS
@@ -92,8 +98,10 @@ _NAMES = {
     "_util.temporary": "temporary_folder",
     "_util.text": "escape is_valid_name",
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
+    "_values.features": "FEATURES",
     "_values.image_formats": "IMAGE_FORMATS ImageFormat",
     "_values.info": "PipelineConstant constants_of",
+    "_values.requirements": "Capabilities LIMITS Requirements fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),

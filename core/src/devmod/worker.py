@@ -72,11 +72,6 @@ def answer_writer() -> Callable[[object], None]:
     return answer
 
 
-def read_answers(output: bytes) -> list[Any]:
-    """Return the answers in the standard output of a process. An incomplete last line is ignored."""
-    return [json.loads(line) for line in output.split(b"\n")[:-1]]
-
-
 class Worker:
     """A process that runs ``main(request)`` of a module, in a session of its own. The end of the context kills it.
 
@@ -91,6 +86,8 @@ class Worker:
         The argument of `main`, of JSON's types. The keys "path" and "lifeline" are added.
     environment
         Its environment variables; by default those of this process.
+    folder
+        Its working folder; by default that of this process.
     captures
         Whether `printed` gets other output than answers. By default that is printed to the standard error of this process.
     ends_itself
@@ -108,6 +105,7 @@ class Worker:
         request: dict[str, Any],
         *,
         environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
         captures: bool = False,
         ends_itself: bool = False,
     ) -> None:
@@ -120,6 +118,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=self._printed,
                 env=environment,
+                cwd=folder,
                 pass_fds=[ends] if ends >= 0 else (),
                 start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
             )

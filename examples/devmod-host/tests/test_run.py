@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 
 import devmod
-from devmod_conformance.checks import check_copies, check_memory_error, check_views
-
-ADD = "void add(const float *a, const float *b, float *c, int n) { int i = threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }"
 
 
 def module(source: str, *arg_types: str, name: str = "k") -> devmod.Module:
@@ -158,11 +155,12 @@ def test_the_error_without_a_compiler_has_the_command_that_installs_one(env: dic
     )
 
 
-def test_arrays() -> None:
-    device, add = devmod.device("host"), devmod.compile(ADD, "host")["add"]
-    check_copies(device, add, grid=1, block=64)
-    check_views(device, add, grid=1, block=64)
-    check_memory_error(device, add, device.memory + 1, f"its memory is {device.memory}", grid=1, block=64)
+def test_an_array_larger_than_the_memory() -> None:
+    device = devmod.device("host")
+    with pytest.raises(devmod.DeviceMemoryError) as caught:
+        device.empty(device.memory + 1, "uint8")
+    assert str(caught.value).startswith(f"{device} cannot allocate {device.memory + 1} bytes: its memory is {device.memory}")
+    assert caught.value.requested == device.memory + 1
 
 
 def test_the_system_has_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

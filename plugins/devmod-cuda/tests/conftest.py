@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import first_device
 from standin_cuda import CUDA, Standin, on_hardware
-
-from devmod_conformance.checks import first_device
 
 
 @pytest.fixture(name="standin")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from backend_checks import sample_image
 from ptx_sources import ptx_of
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance.checks import sample_image
 
 ADD = """
 extern "C" __global__ void add(const float *a, const float *b, float *c, int n)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import run_python
 from ptx_sources import ptx_of
 from standin_cuda import CUDA, Standin, on_hardware
 
-from devmod_conformance.checks import run_python
 from devmod_cuda._calls import ptx_version
 from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError
 from devmod_runtime.driver_api.driver import ParameterBlock

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_in_threads, run_python
 from cuda_kernels import add_info, info_of
 from ptx_sources import ptx_of
 from standin_cuda import child_environment, on_hardware
 
 import devmod
 from devmod import FunctionInfo, Param
-from devmod_conformance.checks import run_in_threads, run_python
 
 SOURCE = """
 #ifndef SCALE

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_python
 from ptx_sources import ptx_of
 from standin_cuda import CUDA, child_environment
 from vendor import DIMENSIONS, launch_error
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance.checks import run_python
 
 CLUSTER = ["clusterCtaIdx.x", "clusterCtaIdx.y", "clusterCtaIdx.z"]
 PREFERRED = ["preferredClusterCtaIdx.x", "preferredClusterCtaIdx.y", "preferredClusterCtaIdx.z"]

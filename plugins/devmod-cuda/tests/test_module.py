@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_in_threads, run_python
 from cuda_kernels import ADD, add_info, adder
 from ptx_sources import ptx_of
 from standin_cuda import child_environment
@@ -17,7 +18,6 @@ from standin_cuda import child_environment
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import find_spec
-from devmod_conformance.checks import run_in_threads, run_python
 
 FORMATS = ["cuda", "ptx", "cubin", "fatbin"]
 GLOBALS = """
@@ -197,7 +197,7 @@ def test_an_image_for_another_card(arch: str, fmt: str, text: str, cuda_driver: 
     code = bytes(devmod.compile(ADD, f"cuda -arch={arch}" + (" -format=fatbin" if fmt == "fatbin" else "")).code)  # type: ignore[attr-defined]
     calls = standin.calls("cuModuleLoadDataEx")
     error = error_of(devmod.create("cuda", code, fmt, {"add": add_info()}))
-    assert isinstance(error, devmod.FormatError)
+    assert isinstance(error, devmod.DeviceNotFoundError)
     assert str(error) == f"the cuda payload of format {fmt!r} " + text.format(device=device)
     assert standin.calls("cuModuleLoadDataEx") == calls
 
@@ -221,7 +221,7 @@ def test_ptx_that_is_newer_than_the_driver(cuda_driver: str, standin: Any, monke
     code = ptx_of(ADD).replace(".version 9.5", ".version 8.5").encode()
     assert b".version 8.5" in code
     error = error_of(devmod.create("cuda", code, "ptx", {"add": add_info()}))
-    assert isinstance(error, devmod.FormatError)
+    assert isinstance(error, devmod.DeviceNotFoundError)
     assert str(error) == (
         f"the cuda payload of format 'ptx' is PTX 8.5, and the driver of {device} supports PTX up to 8.4. Update the driver, or compile for "
         "that version; a cubin (cuda -arch=sm_90) needs no newer driver"
@@ -295,7 +295,7 @@ def test_errors_in_ptx_have_the_log_of_the_drivers_compiler(device: Any, standin
         ),
         (
             221,
-            devmod.CompileError,
+            devmod.DeviceNotFoundError,
             "the driver of {device} cannot compile PTX: its compiler, libnvidia-ptxjitcompiler.so.1, is missing. Install the complete driver, "
             "or use a cubin (cuda -arch=sm_90)",
         ),

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import code_of
 from cuda_kernels import adder
 from real_drivers import DRIVERS, WITHOUT_A_CARD, present, version_of
 from vendor_runtime import VendorRuntime
 
 import devmod
-from devmod_conformance.checks import code_of
 from devmod_cuda._calls import ptx_version
 from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_python
 from ptx_sources import ptx_of
 from standin_cuda import child_environment
 
 import devmod
 import devmod_cuda
 from devmod import FunctionInfo, Interface, Param
-from devmod_conformance.checks import run_python
 
 #: Copies the bytes of its tensor map.
 SOURCE = """

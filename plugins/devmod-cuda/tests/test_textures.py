@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 from standin_cuda import library_class
 
 import devmod
 from devmod.backend import ConversionError
-from devmod_conformance.checks import sample_image
 from devmod_cuda._launch import ADOPTION
 from devmod_cuda._textures import image_over
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from devmod_conformance.checks import first_device
+from backend_checks import first_device
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_copies, check_error, check_memory_error, check_views, run_python
 from hexagon_kernels import module, new_module
 
 import devmod
-from devmod_conformance.checks import check_copies, check_error, check_memory_error, check_views, run_python
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_each_device_has_its_own_variable_and_arrays(device: Any) -> None:
 import sys; sys.path.insert(0, {folder!r})
 import devmod
 from hexagon_kernels import module
-from devmod_conformance.checks import check_two_devices
+from backend_checks import check_two_devices
 first, second = devmod.device("hexagon", 0), devmod.device("hexagon", 1)
 check_two_devices(module()["add"], first, second)
 print(*(module().get_global("calls", each, dtype="int32").numpy()[0] for each in (first, second)))

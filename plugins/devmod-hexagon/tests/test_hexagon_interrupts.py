@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from devmod_conformance.checks import run_python
+from backend_checks import run_python
 
 HERE = Path(__file__).resolve().parent
 PRELUDE = (

@@ -11,10 +11,10 @@ from weakref import ref
 
 import numpy as np
 import pytest
+from backend_checks import check_deleted_streams, check_error, check_foreign_events, check_streams, make_arrays, run_in_threads
 from hexagon_kernels import module, new_module
 
 import devmod
-from devmod_conformance.checks import check_deleted_streams, check_error, check_foreign_events, check_streams, make_arrays, run_in_threads
 
 _C_TYPES = {
     "int8": "int8_t",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_error
 from hexagon_kernels import module
 
 import devmod
-from devmod_conformance.checks import check_error
 
 STRINGS = """
 #include <assert.h>

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_error, code_of
 from hexagon_kernels import ADD, module, new_module
 
 import devmod
 from devmod import FunctionInfo
-from devmod_conformance.checks import check_error, code_of
 
 INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
 

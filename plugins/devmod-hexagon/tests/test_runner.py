@@ -19,10 +19,10 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from backend_checks import make_arrays, run_python
 from hexagon_kernels import module, new_module
 
 import devmod
-from devmod_conformance.checks import make_arrays, run_python
 
 HERE = Path(__file__).resolve().parent
 PRELUDE = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport devmod, numpy as np\nfrom hexagon_kernels import new_module, module\n"
@@ -241,7 +241,7 @@ def board(device: Any) -> Any:
 
 def test_a_runner_on_tcp(board: Any) -> None:
     program = PRELUDE + (
-        "from devmod_conformance.checks import check_copies, check_views\nfrom devmod_conformance.checks import check_streams\n"
+        "from backend_checks import check_copies, check_streams, check_views\n"
         "device, add = devmod.device('hexagon'), module()['add']\ncheck_copies(device, add)\ncheck_views(device, add)\n"
         "check_streams(device, add)\nhuge = np.arange(1 << 20, dtype='int32')\nprint((device.from_numpy(huge).numpy() == huge).all())\n"
         "print(device.zeros(3, 'int32').numpy(), device.free_memory() > 0)\n"

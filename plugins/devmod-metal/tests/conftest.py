@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from backend_checks import first_device
 from metal_double import Double
 
 import devmod
-from devmod_conformance.checks import first_device
 
 
 @pytest.fixture

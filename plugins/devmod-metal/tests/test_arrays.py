@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_copies, check_memory_error, check_views
 from metal_kernels import adder
 
 import devmod
-from devmod_conformance.checks import check_copies, check_memory_error, check_views
 
 
 def test_copies(device: Any) -> None:

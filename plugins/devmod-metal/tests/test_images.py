@@ -7,12 +7,12 @@ from typing import Any
 import metal_double
 import numpy as np
 import pytest
+from backend_checks import sample_image, texel_values
 from metal_kernels import kernel
 
 import devmod
 from devmod import Param
 from devmod.backend import IMAGE_FORMATS
-from devmod_conformance.checks import sample_image, texel_values
 
 BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
 RESIZE = BEGIN + (

@@ -9,12 +9,12 @@ from typing import Any
 import metal_double
 import numpy as np
 import pytest
+from backend_checks import check_calls, check_foreign_events, host_arrays, run_in_threads
 from metal_kernels import ADD, CONSTANTS, adder, kernel
 from tvm_vectors import check_matmul, check_vadd, only_function
 
 import devmod
 from devmod import Block, Interface, Param
-from devmod_conformance.checks import check_calls, check_foreign_events, host_arrays, run_in_threads
 
 TAKES = "#include <metal_stdlib>\nusing namespace metal;\nkernel void takes({}) {{}}"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from backend_checks import first_device
 
-from devmod_conformance.checks import first_device
 from devmod_opencl._pocl import name_processor
 
 

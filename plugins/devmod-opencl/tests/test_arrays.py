@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, run_python
 from opencl_kernels import adder, kernel
 
 import devmod
 from devmod import Param
-from devmod_conformance.checks import check_copies, check_memory_error, check_new_arrays, check_views, run_python
 
 
 @pytest.fixture

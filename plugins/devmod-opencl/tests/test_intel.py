@@ -9,10 +9,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from backend_checks import run_python
 from opencl_kernels import ADD, add_info
 
 import devmod
-from devmod_conformance.checks import run_python
 from devmod_opencl import _driver, _intel
 from devmod_opencl._device import OpenCLDevice
 

@@ -10,11 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opencl_kernels import adder, kernel
-
-import devmod
-from devmod import Param
-from devmod_conformance.checks import (
+from backend_checks import (
     check_calls,
     check_deleted_streams,
     check_foreign_events,
@@ -23,6 +19,10 @@ from devmod_conformance.checks import (
     host_arrays,
     run_python,
 )
+from opencl_kernels import adder, kernel
+
+import devmod
+from devmod import Param
 
 ONE_DEVICE = "a launch runs on one device: copy the array through the host"
 
@@ -541,7 +541,7 @@ def test_properties_of_a_device(device: Any) -> None:
 
 TWO_DEVICES = """
 import devmod
-from devmod_conformance.checks import check_two_devices
+from backend_checks import check_two_devices
 from opencl_kernels import adder
 devices = [each for each in devmod.devices() if each.kind == "opencl" and each.platform == "Portable Computing Language"]
 assert [each.index - devices[0].index for each in devices] == [0, 1], devices

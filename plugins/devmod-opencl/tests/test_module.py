@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_in_threads, run_python
 from opencl_kernels import ADD, add_info, adder, kernel, twice_info
 
 import devmod
 from devmod import FunctionInfo, Param
-from devmod_conformance.checks import run_in_threads, run_python
 
 
 def run_add(function: Any, n: int = 64, scale: float = 1) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import first_device
 from standin_rocm import ROCM, Standin, needs_emulator, on_hardware
 
 from devmod.backend import Once
-from devmod_conformance.checks import first_device
 from devmod_simulators import libhiprtc
 
 

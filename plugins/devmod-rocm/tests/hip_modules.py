@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import code_of
 from standin_rocm import device_arch
 
 import devmod
-from devmod_conformance.checks import code_of
 from devmod_runtime.driver_api.images import LoadedImage
 
 DIMENSIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")

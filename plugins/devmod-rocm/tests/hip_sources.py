@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from backend_checks import code_of
+
 import devmod
-from devmod_conformance.checks import code_of
 
 KERNELS = """
 __device__ int total = 5;

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from backend_checks import code_of
 from standin_rocm import Standin
 from vendor_runtime import VendorRuntime, run_program
 
 import devmod
 from devmod.errors import CompileError
 from devmod.plugins import find_spec
-from devmod_conformance.checks import code_of
 from devmod_readers.amdgpu import read_code_object
 
 LIBRARY = "libamdhip64.so.5"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from backend_checks import run_python
 from standin_rocm import Standin, needs_emulator, on_hardware
-
-from devmod_conformance.checks import run_python
 
 
 def test_the_limits(device: Any, standin: Standin) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import run_python
 from hip_sources import code_object
 from standin_rocm import ROCM, SONAME, Standin, child_environment, library, needs_emulator, on_hardware
 
-from devmod_conformance.checks import run_python
 from devmod_rocm import _device
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
 from devmod_runtime.driver_api.driver import ParameterBlock

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from faults import check_faults
 from guarded import check_guard
-from one_source import OPENCL_C, SLANG, check_one_source
+from one_source import SLANG, check_one_source
 from profiled import check_busy_queue, check_profile, driver_marks
 from standin_rocm import on_hardware
+from stored_opencl_c import check_stored
 from transformer_port import check_transformer
 
 import devmod
@@ -40,10 +41,17 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
 
 @pytest.mark.row("R37")
 @pytest.mark.usefixtures("emulator")
-@pytest.mark.parametrize(("language", "names"), [("Slang", SLANG), ("OpenCL C", OPENCL_C)])
-def test_one_source(language: str, names: list[str], device: Any) -> None:
+def test_one_source(device: Any) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_one_source(device, language, f"rocm -arch={arch}", names)
+    check_one_source(device, "Slang", f"rocm -arch={arch}", SLANG)
+
+
+@pytest.mark.row("R34")
+@pytest.mark.usefixtures("emulator")
+def test_a_stored_payload_of_opencl_c(device: Any) -> None:
+    if device.arch.partition(":")[0] != "gfx1100":
+        pytest.skip("the payload is for gfx1100")
+    check_stored(device)
 
 
 @pytest.mark.row("R37")
@@ -62,7 +70,7 @@ def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
 @pytest.mark.usefixtures("emulator")
 def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_faults(device, f"rocm -arch={arch}", "OpenCL C")
+    check_faults(device, f"rocm -arch={arch}", "CUDA C++")
 
 
 @pytest.mark.usefixtures("emulator")

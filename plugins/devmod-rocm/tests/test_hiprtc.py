@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_error, run_in_threads
 from hip_modules import ADD, ADD_INFO, DIMENSIONS, code_object, create, error_of, loads
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.worker import Worker
-from devmod_conformance.checks import check_error, run_in_threads
 from devmod_rocm import _hiprtc
 
 __all__ = ["loads"]

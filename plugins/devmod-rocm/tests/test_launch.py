@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import code_of
 from hip_modules import function_of
 from standin_rocm import ROCM, device_arch
 from vendor import DIMENSIONS, launch_error
 
 import devmod
 from devmod import FunctionInfo, Param
-from devmod_conformance.checks import code_of
 
 X = Param("x", "buffer", "int32", "rw")
 #: Writes the number of the thread.

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_in_threads, run_python
 from hip_modules import ADD, ADD_INFO, GLOBALS, WHAT, code_object, create, error_of, loads, module_of, run_add
 from standin_rocm import child_environment
 
 import devmod
 from devmod import FunctionInfo
-from devmod_conformance.checks import run_in_threads, run_python
 
 __all__ = ["loads"]
 #: ELF headers: the machine, the OS ABI and its version.
@@ -148,7 +148,7 @@ def test_headers_of_code_objects(code: bytes, text: str, device: Any, loads: lis
 def test_a_code_object_for_another_card(arch: str, card: str, text: str, card_of: Any, loads: list[bytes]) -> None:
     device = card_of(card)
     error = error_of(create(code_object(ADD, arch), ADD_INFO))
-    assert type(error) is devmod.FormatError
+    assert type(error) is devmod.DeviceNotFoundError
     assert str(error) == text.format(device=device)
     assert loads == []
 
@@ -240,7 +240,11 @@ def test_a_code_object_is_unloaded_with_its_last_reference(device: Any, standin:
 @pytest.mark.parametrize(
     ("code", "kind", "text"),
     [
-        (209, devmod.FormatError, "the driver of {device} refuses the rocm payload of format 'hsaco': hipErrorNoBinaryForGpu ({words})"),
+        (
+            209,
+            devmod.DeviceNotFoundError,
+            "the driver of {device} refuses the rocm payload of format 'hsaco': hipErrorNoBinaryForGpu ({words})",
+        ),
         (2, devmod.DeviceMemoryError, "hipErrorOutOfMemory ({words}) in the load of a module"),
     ],
 )

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from devmod_conformance.checks import first_device
+from backend_checks import first_device
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, run_in_threads, run_python
 from vulkan_kernels import SLOW, adder, is_done, kernel
 
 import devmod
-from devmod_conformance.checks import check_copies, check_memory_error, check_new_arrays, check_views, run_in_threads, run_python
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ STAGED = """
 import devmod
 from vulkan_kernels import SLOW, adder, is_done, kernel
 import numpy as np
-from devmod_conformance.checks import check_copies, check_new_arrays, check_views
+from backend_checks import check_copies, check_new_arrays, check_views
 device = devmod.device("vulkan")
 device.physical.shares_memory = False
 assert not device.logical.direct

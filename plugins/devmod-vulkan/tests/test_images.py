@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 from vulkan_kernels import compiled, fresh, kernel, packed, shader, words
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import IMAGE_FORMATS
-from devmod_conformance.checks import sample_image
 from devmod_readers.spirv._reflect import IMAGE_FORMATS as SPIRV_FORMATS
 
 HEAD = "#version 450\nlayout(local_size_x = 8, local_size_y = 4) in;\n"
@@ -697,7 +697,7 @@ def test_a_size_of_subgroups_that_the_device_does_not_have(device: Any, monkeypa
     )
     monkeypatch.setattr(device, "subgroup_sizes", ())
     assert refused(lambda: required(32)["k"], devmod.DeviceNotFoundError) == (
-        f"the vulkan function 'k' requires subgroups of 32 threads, but {device} cannot be required to have a size (missing "
+        f"the vulkan function 'k' needs subgroups of 32 threads, but {device} cannot be required to have a size (missing "
         "feature: subgroupSizeControl)"
     )
     assert devmod.bundle(required(32), compiled(SIZES, target="vulkan -arch=vulkan1.1"))["k"]  # a bundle skips the candidate

@@ -13,11 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vulkan_kernels import ADD, SLOW, TWICE, adder, blocked, compiled, fresh, is_done, kernel, packed, shader, words
-
-import devmod
-from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance.checks import (
+from backend_checks import (
     check_calls,
     check_deleted_streams,
     check_foreign_events,
@@ -27,6 +23,10 @@ from devmod_conformance.checks import (
     run_in_threads,
     run_python,
 )
+from vulkan_kernels import ADD, SLOW, TWICE, adder, blocked, compiled, fresh, is_done, kernel, packed, shader, words
+
+import devmod
+from devmod import Block, FunctionInfo, Interface, Param
 
 EXPLICIT = """
 #version 450
@@ -1065,7 +1065,7 @@ def test_a_module_is_built_for_the_device_of_its_arrays(device: Any) -> None:
 
 TWO_DEVICES = """
 import devmod
-from devmod_conformance.checks import check_two_devices
+from backend_checks import check_two_devices
 from vulkan_kernels import SLOW, adder, is_done, kernel
 devices = [each for each in devmod.devices() if each.kind == "vulkan"]
 assert [each.index for each in devices] == [0, 1], devices

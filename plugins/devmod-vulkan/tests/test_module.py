@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import run_in_threads
 from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, packed, shader, words
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance.checks import run_in_threads
 
 MAGIC = (0x07230203).to_bytes(4, "little")
 START = "the SPIR-V of the vulkan function 'k' "
@@ -269,7 +269,7 @@ N = Param("n", "scalar", "int32", at=(0, 0))
         (
             "maxBoundDescriptorSets",
             lambda most: add_info_with(Param("d", "buffer", at=(most, 0)), N),
-            lambda most: f"uses descriptor set {most}",
+            lambda most: f"uses {most + 1}",
         ),
         (
             "maxPerStageDescriptorStorageBuffers",

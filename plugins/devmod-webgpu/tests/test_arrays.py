@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_copies, check_memory_error, check_views, run_in_threads
 from webgpu_shaders import adder, function
 
 import devmod
-from devmod_conformance.checks import check_copies, check_memory_error, check_views, run_in_threads
 
 BOTH = (
     "@group(0) @binding(0) var<storage, read_write> x: array<u32>;"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import sample_image
 from webgpu_shaders import function
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import IMAGE_FORMATS
-from devmod_conformance.checks import sample_image
 
 SAMPLE = """
 @group(0) @binding(0) var picture: texture_2d<f32>;
@@ -418,7 +418,7 @@ def test_the_numbers_of_textures_and_samplers_are_limited(limit: str, declared: 
             "has the format '\\x00', the sample 'float' and the access 'rw'; expected a format of images with its sample and an access, or "
             "the access 'r' without a format",
         ),
-        (Param("t", "sampler", at=(9, 0)), "has the place (9, 0), expected a group below 8 and a binding up to 65535"),
+        (Param("t", "sampler", at=(0, 1 << 16)), "has the place (0, 65536), expected a group below 8 and a binding up to 65535"),
     ],
 )
 def test_an_invalid_interface_is_refused(param: Param, problem: str, device: Any) -> None:

@@ -104,27 +104,6 @@ def test_a_shared_file_and_macros_with_parameters(tmp_path: Path, device: Any) -
     assert (y == (numbers.astype("float32") - 8) * np.arange(40)[:, None]).all()
 
 
-def test_modules_of_naga_oil(tmp_path: Path, device: Any) -> None:
-    """The program and both modules have a name `scale` of their own: a variable, a constant, and a binding."""
-    (tmp_path / "blocks.wgsl").write_text(
-        "#define_import_path quant::blocks\n#import quant::bits::{scale as factor, word}\n"
-        "@group(0) @binding(2) var<uniform> scale: f32;\n"
-        "fn value(x: u32) -> f32 { return scale * factor * word(x); }\n"
-    )
-    (tmp_path / "bits.wgsl").write_text(
-        "#define_import_path quant::bits\nconst scale = #{FACTOR}.5;\nfn word(x: u32) -> f32 { let scale = f32(x & 15u); return scale; }\n"
-    )
-    (tmp_path / "k.wgsl").write_text(
-        "#import quant::{\n    blocks::value, // of one word\n}\n@group(0) @binding(0) var<storage> x: array<u32>;\n"
-        "@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n@compute @workgroup_size(8)\n"
-        "fn k(@builtin(global_invocation_id) id: vec3<u32>) {\n    let scale = value(x[id.x]);\n    y[id.x] = scale;\n}\n"
-    )
-    f = devmod.compile(tmp_path / "k.wgsl", "webgpu", defines={"FACTOR": 1})["k"]
-    x, y = np.arange(32, dtype="uint32"), np.zeros(32, "float32")
-    f(x, y, 2.0, threads=32)
-    assert (y == 3 * (x & 15)).all()
-
-
 @pytest.mark.filterwarnings("ignore:the WGSL source")
 def test_an_error_of_the_device_has_the_users_file_and_line(tmp_path: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")  # without a naga at build time

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import run_python
 
 import devmod
 from devmod import Interface
-from devmod_conformance.checks import run_python
 
 SET = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn k() {{ x[0] = {}u; }}"
 #: naga recurses along the chain of constants, and overflows its stack.

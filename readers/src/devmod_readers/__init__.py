@@ -2,7 +2,7 @@
 
 - `devmod_readers.spirv` and `devmod_readers.wgsl` read shaders.
 - `devmod_readers.nvidia` reads PTX, cubins and fatbins, `devmod_readers.amdgpu` code objects.
-- `devmod_readers.elf` reads ELF files, `devmod_readers.dwarf` their debug information.
+- `devmod_readers.elf` reads ELF files.
 - `devmod_readers.offload` takes containers of device code apart.
 - `devmod_readers.tvm` reads and writes the bytes of Apache TVM's modules, for `devmod.interop.tvm`.
 - `devmod_readers.sources` reads the text of source payloads, so that it reads no file of its receiver.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def decompress_zlib(data: bytes | memoryview, size: int, what: str, *, kind: str = "") -> bytes:
+def decompress_zlib(data: bytes | memoryview, size: int, what: str) -> bytes:
     """Return the `size` bytes that zlib compressed to `data`. `what` names them in messages.
 
     Raises
@@ -21,7 +21,7 @@ def decompress_zlib(data: bytes | memoryview, size: int, what: str, *, kind: str
     FormatError
         The data is damaged, or is not that of `size` bytes.
     """
-    return _decompress(zlib.decompressobj(), zlib.error, data, size, what, kind)
+    return _decompress(zlib.decompressobj(), zlib.error, data, size, what, "")
 
 
 def decompress_zstd(data: bytes | memoryview, size: int, what: str, *, kind: str = "", alternative: str = "") -> bytes:

@@ -31,9 +31,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod import Block, Member, Param
+from devmod.backend import FEATURES, Value
 from devmod.backend import PipelineConstant as PipelineConstant
-from devmod.backend import Value
-from devmod.errors import CompileError, FormatError
+from devmod.errors import CompileError, FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,7 +177,12 @@ class ReflectedFunction(Value):
     extra_tags
         TVM's extra tags: an int for each argument, or empty.
     needs, subgroup
-        The fields of its interface.
+        The fields of its interface. The needs are names of `devmod.backend.FEATURES`.
+
+    Raises
+    ------
+    FormatError
+        A need is not in the table.
     """
 
     __slots__ = (
@@ -226,6 +231,9 @@ class ReflectedFunction(Value):
         needs: Iterable[str] = (),
         subgroup: int | None = None,
     ) -> None:
+        needs = tuple(needs)
+        if unknown := [name for name in needs if name not in FEATURES]:
+            raise FormatError(f"the function {symbol!r} needs {list_names(unknown)}; expected names of features: {list_names(FEATURES)}")
         self._set(
             symbol=symbol,
             types=tuple(types),
@@ -238,7 +246,7 @@ class ReflectedFunction(Value):
             extra=dict(extra or {}),
             tags=tuple(tags),
             extra_tags=tuple(extra_tags),
-            needs=tuple(needs),
+            needs=needs,
             subgroup=subgroup,
         )
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import first_device
 from vendor import Vendor
 
 import devmod
-from devmod_conformance.checks import first_device
 from devmod_simulators import StandinDriver
 
 

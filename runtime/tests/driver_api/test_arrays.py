@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, run_in_threads
 from vendor import Vendor
 
 import devmod
-from devmod_conformance.checks import check_copies, check_memory_error, check_new_arrays, check_views, run_in_threads
 from devmod_simulators import StandinDriver
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_checks import check_two_devices, run_python
 from vendor import Vendor
 
 import devmod
-from devmod_conformance.checks import check_two_devices, run_python
+from devmod.backend import fits, requirements
 from devmod_simulators import StandinDriver
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="fork and libcuda.so.1 exist on POSIX alone")
@@ -68,7 +69,7 @@ if "retain_primary_context" in vendor.first_use:
 
 TWO_DEVICES = """
 from foreign_arrays import Tensor
-from devmod_conformance.checks import check_two_devices
+from backend_checks import check_two_devices
 import numpy as np
 first, second = (devmod.device(kind, number) for number in (0, 1))
 add = vendor.kernels()["add"]
@@ -342,10 +343,14 @@ def test_an_illegal_address_loses_the_device(vendor: Vendor, environment: dict[s
 def test_a_block_over_the_limits_is_no_candidate(device: Any) -> None:
     most, along_z = device.limits["max_threads_per_block"], device.limits["max_block_dim_z"]
     start = f"cannot run on {device}: its "
-    assert device.lacks(devmod.Interface(block=(2, most, 1))) == (
+
+    def problem(interface: devmod.Interface | None) -> str:
+        return fits(requirements(interface), device.capabilities)
+
+    assert problem(devmod.Interface(block=(2, most, 1))) == (
         f"{start}max_threads_per_block is {most}, but the kernel is built for blocks of {(2, most, 1)}, {2 * most} threads"
     )
-    assert device.lacks(devmod.Interface(block=(1, 1, along_z + 1))) == (
+    assert problem(devmod.Interface(block=(1, 1, along_z + 1))) == (
         f"{start}max_block_dim_z is {along_z}, but the kernel is built for blocks of {(1, 1, along_z + 1)} threads"
     )
-    assert device.lacks(devmod.Interface(block=(most, 1, 1))) == device.lacks(devmod.Interface()) == device.lacks(None) == ""
+    assert problem(devmod.Interface(block=(most, 1, 1))) == problem(devmod.Interface()) == problem(None) == ""

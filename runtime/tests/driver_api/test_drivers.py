@@ -6,9 +6,9 @@ import ctypes
 from typing import Any
 
 import pytest
+from backend_checks import run_python
 from vendor import Vendor
 
-from devmod_conformance.checks import run_python
 from devmod_runtime.driver_api.api import DriverError
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import check_deleted_streams, check_foreign_events, check_streams, run_in_threads
 from interruptible import HANGS
 from vendor import Vendor
 
 import devmod
-from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_streams, run_in_threads
 from devmod_runtime import _uninterrupted
 from devmod_simulators import StandinDriver
 

@@ -11,6 +11,7 @@ import toy_backend as toy
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod.backend import Capabilities
 
 Register = Callable[..., None]
 INFO = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")]))
@@ -222,7 +223,8 @@ def requiring(*block: int, variant: str = "1") -> toy.ToyModule:
 
 @pytest.mark.row("R40")
 def test_a_candidate_beyond_a_limit_is_skipped_and_explained(devices: list[toy.ToyDevice], monkeypatch: Any) -> None:
-    monkeypatch.setattr(toy.ToyDevice, "block_limits", ("max_block", "unreported", "unreported", "max_block"))
+    names = {"block_x": "max_block", "block_y": "unreported", "block": "max_block"}
+    monkeypatch.setattr(toy.ToyDevice, "capabilities", property(lambda device: Capabilities(device, names)))
     wide, flat, plain = requiring(65), requiring(8, 9), module("1")
     bundle = devmod.bundle(wide, flat, plain)
     best, *others = devmod.explain(bundle, "f").functions["f"]
@@ -242,7 +244,8 @@ def test_a_candidate_beyond_a_limit_is_skipped_and_explained(devices: list[toy.T
 
 
 def test_a_backend_has_reasons_of_its_own(devices: list[toy.ToyDevice], monkeypatch: Any) -> None:
-    monkeypatch.setattr(toy.ToyDevice, "lacks", lambda device, interface: "cannot be built: it has no compiler")
+    problem = "cannot be built: it has no compiler"
+    monkeypatch.setattr(toy.ToyDevice, "capabilities", property(lambda device: Capabilities(device, problem=problem)))
     plain = FunctionInfo("f", ["handle"])  # a function without an interface is asked about too
     for info in (INFO, plain):
         made = toy.ToyModule(spec("toy"), "toy", {"f": info}, b"1")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_backend as toy
+from backend_checks import check_error
 
 import devmod
-from devmod import FunctionInfo, Interface, Local, Param
-from devmod_conformance.checks import check_error
+from devmod import FunctionInfo, Interface, Param
 
 PARAMS = [
     Param("x", "buffer", "float32", "rw", pack=("count:uint32", "ptr:handle")),
@@ -89,25 +89,3 @@ def test_a_backend_without_such_arguments(devices: list[toy.ToyDevice]) -> None:
         "the toy function 'f' cannot be called: argument 1 'x' is several values of the kernel, and the toy backend does not support such "
         "arguments",
     )
-
-
-class OffsetLauncher(toy.SharedLauncher):
-    has_local_offsets = has_packs = True
-
-
-def test_the_offsets_of_local_memory(devices: list[toy.ToyDevice]) -> None:
-    seen: list[Any] = []
-    params = [PARAMS[0], Param("a", "local", "float32"), Param("b", "local", "uint8", default=Local(per_thread=3))]
-    info = FunctionInfo("f", ["uint32", "handle", "uint32", "uint32"], interface=Interface(params, shared_memory=8))
-    f = toy.module({"f": info}, {"f": lambda shape, *values: seen.append((shape.shared_memory, values[2:]))}, OffsetLauncher)["f"]
-    x = devices[0].zeros(6, "float32")
-    for size in (4, 4, 17, 4):
-        f(x, Local(size), grid=1, block=5)
-        first = 16 + (16 if size == 4 else 32)
-        assert seen.pop() == (first + 16, (number(16), number(first)))
-    f(x, Local(per_thread=8), b=Local(1), grid=1, block=5, shared_memory=100)
-    assert seen.pop() == (112 + 48 + 16, (number(112), number(160)))
-    f.bind(x, Local(1), grid=1, block=6)()
-    assert seen.pop() == (16 + 16 + 32, (number(16), number(32)))
-    f(np.ones(3, "float32"), Local(1), grid=1, block=6)
-    assert seen.pop() == (16 + 16 + 32, (number(16), number(32)))

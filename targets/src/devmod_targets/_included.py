@@ -27,9 +27,8 @@ _OPERATOR = rb"__has_(?:include_next|include|embed)\b"
 _FILE = rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<macro>[A-Za-z_]\w{0,200}+)' + _BLANK + rb"(?=[)\n]|//|\Z))?"
 #: The start of an include in any spelling. A match is short, so that it hides no other one.
 _DIRECTIVE = re.compile(_HASH + rb"(?=" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b" + _BLANK + _FILE + rb"|/\*))")
-#: WGSL's import, of a file or of names in the modules of naga_oil, whose braces may span lines; and the names in it.
-_IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+(?=[A-Za-z_])([^\n{]*+(?:\{(?:[\w\s:,{}]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+)?+)")
-_IMPORTED = re.compile(rb"[A-Za-z_]\w*+")
+#: WGSL's import of a file.
+_IMPORT = re.compile(rb"#[ \t]*+import[ \t]*+([A-Za-z_]\w*+)")
 #: Slang's import of a module, and its inclusion of a part of one.
 _SLANG_IMPORT = re.compile(rb'\b(?:import|__include)\s++(?:"([^"\n]{1,500})"|([A-Za-z_][\w.]{0,500}+))\s*+;')
 _TEST = re.compile(
@@ -153,9 +152,9 @@ def macro_values(texts: Iterable[bytes]) -> dict[bytes, set[bytes]]:
     return values
 
 
-def import_names(module: bytes) -> tuple[bytes, bytes]:
-    """Return the files that ``#import module`` may include in WGSL; the first one that exists is included."""
-    return b"shared/%s.wgsl" % module, b"%s.wgsl" % module
+def import_names(name: bytes) -> tuple[bytes, bytes]:
+    """Return the files that ``#import name`` may include in WGSL; the first one that exists is included."""
+    return b"shared/%s.wgsl" % name, b"%s.wgsl" % name
 
 
 def slang_names(path: bytes, module: bytes) -> list[bytes]:
@@ -232,8 +231,8 @@ def _search(data: bytes) -> IncludedNames:
             macros[match["macro"]] = None
         else:
             opaque = True
-    for module in _IMPORTED.findall(b" ".join(_IMPORT.findall(data))):
-        names |= dict.fromkeys(import_names(module))
+    for name in _IMPORT.findall(data):
+        names |= dict.fromkeys(import_names(name))
     for path, module in _SLANG_IMPORT.findall(data):
         names |= dict.fromkeys(slang_names(path, module))
     return IncludedNames(names, macros, opaque=opaque)

@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 #: The options of devmod itself, for every target.
 _WERROR, _STRICT = "--werror", "--strict"
 #: The languages with a compiler or a translator of their own, and its module. Core's kinds use it, unless the language is their default.
-_FRONT_ENDS = {
-    "OpenCL C": "devmod_targets.opencl.device.compile",
-    "Slang": "devmod_targets.slang.compile",
-    "Triton": "devmod_targets.triton.compile",
-}
+_FRONT_ENDS = {"Slang": "devmod_targets.slang.compile", "Triton": "devmod_targets.triton.compile"}
 #: The attribute of a module with the result of `validation_of`.
 _VALIDATION = "_devmod_validation"
 
@@ -357,8 +353,9 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(
-            f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. If the suffix "
-            f"is wrong, pass the language: devmod.compile(…, language={default!r})"
+            f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}."
+            f"{_opencl_advice(spec, other.languages[suffix])} If the suffix is wrong, pass the language: "
+            f"devmod.compile(…, language={default!r})"
         )
 
 
@@ -367,6 +364,14 @@ def _no_slang(spec: TargetSpec) -> CompileError:
     kinds = ", ".join(each.kind for each in map(find_spec, KINDS) if each is not None and takes(each, "Slang"))
     languages = " or ".join(dict.fromkeys(spec.languages.values())) or "its own language"
     return CompileError(f"Slang cannot be translated for {spec.kind}: it reaches {kinds}. For {spec.kind}, write the kernel in {languages}")
+
+
+def _opencl_advice(spec: TargetSpec, language: str) -> str:
+    """Return a sentence about OpenCL C for a kind whose devices have a driver of OpenCL too; "" for others."""
+    if spec.kind not in ("cuda", "rocm") or language not in ("OpenCL C", "cl"):
+        return ""
+    own = next(iter(spec.languages.values()))
+    return f" Compile it for opencl, which the vendor's driver runs too, or write the kernel in Slang or {own}."
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
@@ -397,7 +402,8 @@ def _language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
         if language.lower() == "slang":
             raise _no_slang(spec)
         names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
-        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}")
+        advice = _opencl_advice(spec, language)
+        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}{f'.{advice[:-1]}' if advice else ''}")
     return spec.languages.get(language, language)
 
 

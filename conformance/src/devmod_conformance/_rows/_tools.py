@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -220,6 +222,40 @@ def launch(case: Conformance, function: Any, arguments: Sequence[Any], **keyword
     """Call a function while this process holds the device. Return its result."""
     with device_turn(case.kind):
         return function(*arguments, **keywords)
+
+
+def run_in_threads(work: Callable[[_T], object], arguments: Iterable[_T], timeout: float | None = None) -> list[Any]:
+    """Call a function with each argument, in a thread each. All threads start together.
+
+    Returns
+    -------
+    list
+        What each call returned, or the exception that it raised, in the order of the arguments.
+
+    Raises
+    ------
+    AssertionError
+        The threads do not end within `timeout` seconds.
+    """
+    values = list(arguments)
+    results: list[Any] = [None] * len(values)
+    start = threading.Barrier(len(values))
+
+    def run(number: int) -> None:
+        start.wait()
+        try:
+            results[number] = work(values[number])
+        except BaseException as error:  # noqa: BLE001 - it is the result
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(values))]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + (timeout or 0)
+    for thread in threads:
+        thread.join(None if timeout is None else max(0.0, end - time.monotonic()))
+    require(not any(thread.is_alive() for thread in threads), f"{len(values)} threads that run at the same time do not end")
+    return results
 
 
 def check_call(

@@ -34,6 +34,7 @@ from devmod_conformance._rows._tools import (
     require_equal,
     require_equal_bytes,
     row,
+    run_in_threads,
     runnable_samples,
     runtime_module,
     skip_without_device,
@@ -42,7 +43,6 @@ from devmod_conformance._rows._tools import (
     usable_samples,
 )
 from devmod_conformance._turn import device_turn
-from devmod_conformance.checks import run_in_threads
 
 # -- The output of `devmod.compile` for the compiled samples, and its origin.
 

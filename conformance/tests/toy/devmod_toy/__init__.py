@@ -1,4 +1,4 @@
-"""A small conforming backend without hardware. Each wrong backend changes one thing of it."""
+"""A small conforming backend without hardware. `toy_faults` has the faults of wrong ones."""
 
 from __future__ import annotations
 
@@ -18,27 +18,3 @@ TARGET = TargetSpec(
     compiler="devmod_toy._compile:compile",
     needs_arch={"Toy source": "t1,t2"},
 )
-
-
-def create(code, fmt, fmap, source):
-    from devmod_toy._module import ToyModule
-
-    return ToyModule(TARGET, fmt, fmap, code, source)
-
-
-def load_from_bytes(data):
-    from devmod_toy._module import ToyModule
-
-    return ToyModule.from_wire(TARGET, data)
-
-
-def load_from_file(path, fmt):
-    from devmod_toy._module import ToyModule
-
-    return ToyModule.from_file(path, fmt)
-
-
-def devices():
-    from devmod_toy._device import devices as found
-
-    return found()

@@ -1,12 +1,12 @@
-"""The toy's compiler. Its source is the names of kernels, one on each line. `target` makes targets with wrong compilers."""
+"""The toy's compiler. Its source is the names of kernels, one on each line."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 
-from devmod import Origin, TargetSpec
+from devmod import Origin
 from devmod_targets.authoring import Payload
-from devmod_toy import TARGET
+from devmod_toy._wrong import become_wrong
 
 
 def compile(request):
@@ -31,19 +31,4 @@ def payload(request, more="", **origin):
     )
 
 
-def target(compiler):
-    """Return the toy's target with another compiler, ``"module:function"``."""
-    return TargetSpec(
-        TARGET.kind,
-        title=TARGET.title,
-        distribution=TARGET.distribution,
-        formats=TARGET.formats,
-        text_formats=TARGET.text_formats,
-        source_keys=TARGET.source_keys,
-        default_source=TARGET.default_source,
-        aliases=TARGET.aliases,
-        compiled_as=TARGET.compiled_as,
-        languages=TARGET.languages,
-        needs_arch=TARGET.needs_arch,
-        compiler=compiler,
-    )
+become_wrong()

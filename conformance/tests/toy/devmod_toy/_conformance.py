@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample, transpose_call
@@ -78,6 +80,7 @@ def weights():
 
 class ToyConformance(Conformance):
     kind = "toy"
+    timeout = float(os.environ.get("TOY_TIMEOUT", "120"))
     driver_modules = ("toydriver",)
     samples = (
         Sample(

@@ -102,29 +102,3 @@ def with_blocks(run, interface):
         return run(threads, *values)
 
     return run_with_blocks
-
-
-def changing_values(change):
-    """Return a class of modules whose kernels get ``change(value)`` in the place of each value."""
-
-    class Kernel(ToyKernel):
-        def caller(self, stream, shape):
-            run = super().caller(stream, shape)
-            return lambda values: run([change(value) for value in values])
-
-    class Launcher(ToyLauncher):
-        kernel_type = Kernel
-
-    class Module(ToyModule):
-        launcher_type = Launcher
-
-    return Module
-
-
-def entries(module):
-    """Return the functions create, load_from_bytes and load_from_file for a class of modules."""
-    return (
-        lambda code, fmt, fmap, source: module(TARGET, fmt, fmap, code, source),
-        lambda data: module.from_wire(TARGET, data),
-        module.from_file,
-    )

@@ -22,7 +22,6 @@ from devmod._modules.stored import StoredModule, release
 from devmod._modules.variant import payload_of
 from devmod._plugins import entries, registry
 from devmod._plugins.discovery import once_per_scan
-from devmod._plugins.hooks import call
 from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
@@ -34,7 +33,7 @@ from devmod._values.tags import tag_problem
 from devmod.errors import FormatError, admission_hint
 
 
-def describe(name: str, *, verify: bool = False, source: bool = False, disasm: bool = False) -> dict[str, Any]:
+def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[str, Any]:
     """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
 
     Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
@@ -49,8 +48,6 @@ def describe(name: str, *, verify: bool = False, source: bool = False, disasm: b
         Whether to read the modules' bytes and compare them with the digests in the index.
     source
         Whether each module has its sources and its payload of text, by format.
-    disasm
-        Whether each module has its assembly.
 
     Raises
     ------
@@ -59,7 +56,7 @@ def describe(name: str, *, verify: bool = False, source: bool = False, disasm: b
     """
     form, module, count, name = open_file(name)
     verified = sum(_verified(each, name) for each in walk(module)) if verify else None
-    tree, bundles = _tree(module, name, source, disasm)
+    tree, bundles = _tree(module, name, source)
     missing = missing_runtimes(module)  # it has a limit on the candidates
     compared: set[int] = set()
     for described, bundle in bundles:
@@ -164,7 +161,7 @@ def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
         ) from error
 
 
-def _tree(root: Module, path: str, source: bool, disasm: bool) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Module]]]:
+def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Module]]]:
     """Return the description of the root, with all others in it; and the bundles that are in no bundle, with their descriptions."""
     bundles: list[tuple[dict[str, Any], Module]] = []
     count = 0
@@ -188,8 +185,6 @@ def _tree(root: Module, path: str, source: bool, disasm: bool) -> tuple[dict[str
         described = _module(module, number)
         if source:
             described["source"] = partial(_texts, module, number, sources)
-        if disasm and described["bytes"] is not None:
-            described["disassembly"] = partial(call, "devmod_disassemble", kind=module.kind, module=module)
         if holds_candidates(module) and not in_bundle:  # the candidates of a nested bundle are those of the outer one
             bundles.append((described, module))
         into.append(described)

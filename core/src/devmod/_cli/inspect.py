@@ -29,7 +29,6 @@ Examples:
   devmod inspect k.devmod --json
   devmod inspect k.devmod --verify  # reads all of it, and compares the digests
   devmod inspect k.devmod --source  # with the sources
-  devmod inspect k.devmod --disasm  # with the assembly
   devmod inspect - < k.devmod       # standard input
   devmod inspect https://example.com/k.devmod
   devmod inspect k.ptx              # a raw payload; k.tvm_meta.json is beside it
@@ -52,7 +51,6 @@ Exit status:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--verify", is_flag=True, help="Read every payload, compare it with its digest in the index, and check the launch tags.")
 @click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
-@click.option("--disasm", is_flag=True, help="Show the assembly of each payload, by the disassemblers that are installed.")
 @debug_option
 @click.pass_context
 def command(
@@ -64,7 +62,6 @@ def command(
     as_json: bool,
     verify: bool,
     source: bool,
-    disasm: bool,
 ) -> None:
     """Show the modules in FILE: kinds, functions with signatures, sizes, origins, and the runtime that each needs.
 
@@ -77,7 +74,7 @@ def command(
     if here or device is not None:
         if here and device is not None:
             raise click.UsageError("expected --here or --device, got both")
-        for option, is_given in (("--verify", verify), ("--source", source), ("--disasm", disasm)):
+        for option, is_given in (("--verify", verify), ("--source", source)):
             if is_given:
                 raise click.UsageError(
                     f"{option} shows the modules of FILE, and {'--here' if here else '--device'} what runs. Give one of them"
@@ -87,7 +84,7 @@ def command(
     if functions:
         raise click.UsageError(f"FUNCTION {functions[0]!r} needs --here or --device: without them all of FILE is shown")
     with shared_scan():  # functions and sources are read during printing
-        description = describe(file, verify=verify, source=source, disasm=disasm)
+        description = describe(file, verify=verify, source=source)
         if as_json:
             print_json(description)
             return
@@ -175,12 +172,6 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
             yield f"{inner}  of the {_head(modules[text])} module above"
         else:
             yield f"{inner}  {size(len(text))} of binary"
-    if "disassembly" in module:
-        problem = f"no installed plugin disassembles {module['format']}; most formats: {KNOWN['compile'].install}"
-        assembly = module["disassembly"]() or {module["format"]: {"problem": problem}}
-        for name, part in assembly.items():
-            yield f"{inner}assembly {name}: {part.get('problem', '')}".rstrip()
-            yield from (f"{inner}  | {line}" for line in _lines_of_text(part.get("text", "")))
     again: dict[str, None] = {}
     for child in module["imports"]:
         if isinstance(child, int):

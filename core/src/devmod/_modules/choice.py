@@ -1,11 +1,11 @@
 """The choice of one of a bundle's candidates.
 
 A function resolves to the first candidate that is installed and fits a device. The candidates are tried kind by kind: the kinds of
-``prefer``, then those of DEVMOD_PREFER, then the others in the order of the file. Within a kind, the target's spec ranks the variants
-for the first device that any of them fits; an unreadable variant ("") comes last. A candidate does not fit a device that lacks one of its
-needs, or a limit that the function exceeds; the candidates are asked one by one, so that the interfaces behind the chosen one are not
-read. DEVMOD_DEVICE restricts a kind to one device. A candidate without a working runtime or device is skipped and noted. If the chosen
-candidate fails (its source does not compile, its bytes are damaged), the error is raised: another kind would hide it.
+``prefer``, then those of DEVMOD_PREFER, then the others in the order of the file. Within a kind, the target's spec ranks the variants for
+the first device that any of them fits; an unreadable variant ("") comes last. A candidate does not fit a device that lacks what its
+function requires (`fits`); the candidates are asked one by one, so that the interfaces behind the chosen one are not read. DEVMOD_DEVICE
+restricts a kind to one device. A candidate without a working runtime or device is skipped and noted. If the chosen candidate fails (its
+source does not compile, its bytes are damaged), the error is raised: another kind would hide it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
 from devmod._util.text import shorten_repeat
-from devmod._values.info import unmet_needs
+from devmod._values.requirements import fits, requirements
 from devmod.errors import (
     MAX_LISTED,
     DeviceNotFoundError,
@@ -143,7 +143,7 @@ def _on_devices(name: str, kind: str, usable: Sequence[Module], target_device: D
     lacking: dict[Module, DevmodError] = {}
 
     def verdict(module: Module) -> Verdict:
-        if problem := unmet_needs(_interface_of(module, name), device):
+        if problem := fits(requirements(_interface_of(module, name)), getattr(device, "capabilities", None)):
             lacking[module] = DeviceNotFoundError(problem, kind=kind)
             return refusal(module)
         # Behind the colon stand features, of which Vulkan has fifty.

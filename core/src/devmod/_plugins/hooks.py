@@ -47,13 +47,10 @@ class Hooks:
     def devmod_launch(self, record: object) -> None:
         """Get the `Record` of a launch that `devmod.profile` has recorded, when it is queued: its time on the device is not known yet."""
 
-    def devmod_disassemble(self, module: object) -> dict[str, dict[str, str]] | None:
-        """Return what ``devmod inspect --disasm`` shows of a module: for each part of its payload the ``text``, or the ``problem``."""
-
 
 #: Every hook, the hooks of which the first result is used, and those with the parameter `kind`.
-_ALL = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch", "devmod_disassemble")
-_FIRST_RESULT = ("devmod_compile", "devmod_disassemble")
+_ALL = ("devmod_compile", "devmod_verify", "devmod_doctor", "devmod_launch")
+_FIRST_RESULT = ("devmod_compile",)
 _OF_A_KIND = ("devmod_compile", "devmod_doctor")
 
 

@@ -6,7 +6,6 @@ keys of a map, which are written after the known ones.
 
 from __future__ import annotations
 
-from devmod._util.text import escape_line
 from devmod._values.dtypes import NUMBERS, parse_dtype
 from devmod._values.fields import check_count, read_list, read_map, read_place, type_name
 from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
@@ -318,23 +317,6 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
         f"needs {join_texts(interface.needs, short)}" if interface.needs else "",
     ]
     return " ".join(filter(None, parts))
-
-
-def unmet_needs(interface: Interface | None, device: object) -> str:
-    """Return what the device lacks for a function, as the end of a sentence; "" if it lacks nothing, or does not report what it has.
-
-    The features and the sizes of subgroups are compared first, then a device of this machine compares its limits (`Device.lacks`).
-    """
-    missing: list[str] = []
-    if interface is not None:
-        features, sizes = getattr(device, "features", None), getattr(device, "subgroup_sizes", ())
-        missing = [need for need in interface.needs if features is not None and need not in features]
-        if interface.subgroup and sizes and interface.subgroup not in sizes:
-            missing.append(f"subgroups of {interface.subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")
-    if missing:
-        return f"needs {escape_line(' and '.join(missing))}, which {device} does not have"
-    lacks = getattr(device, "lacks", None)
-    return str(lacks(interface)) if lacks is not None else ""
 
 
 def block_text(interface: Interface) -> str:

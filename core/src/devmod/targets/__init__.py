@@ -11,8 +11,8 @@ from __future__ import annotations
 #: The kinds in the order of the contract, with all names by which the spec of each may be found: its file formats and suffixes, the
 #: suffixes of its sources, and its aliases. A look-up imports only the specs that have the name.
 NAMES = {
-    "cuda": ("bc", "cl", "cu", "cubin", "cuda", "fatbin", "hip", "ll", "ptx", "py", "slang"),
-    "rocm": ("bc", "cl", "cu", "hip", "hsaco", "ll", "py", "s", "slang"),
+    "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "hip", "ll", "ptx", "py", "slang"),
+    "rocm": ("bc", "cu", "hip", "hsaco", "ll", "py", "s", "slang"),
     "metal": ("metal", "metallib", "slang"),
     "vulkan": ("comp", "glsl", "hlsl", "slang", "spv"),
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "il", "xclbin"),

@@ -127,6 +127,7 @@ CUDA = Api(
     not_found="CUDA_ERROR_NOT_FOUND",
     implicit_capture="CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
     wrong_context=("CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
+    refusals=frozenset(("CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_JIT_COMPILER_NOT_FOUND")),
     sticky=frozenset(
         f"CUDA_ERROR_{name}"
         for name in (

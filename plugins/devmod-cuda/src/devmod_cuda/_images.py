@@ -6,7 +6,7 @@ import re
 import sys
 
 from devmod.backend import compile_error
-from devmod.errors import CompileError, FormatError, list_names
+from devmod.errors import DeviceNotFoundError, FormatError, list_names
 from devmod_cuda._calls import CUDA
 from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
@@ -59,7 +59,9 @@ def read_image(
     Raises
     ------
     FormatError
-        The image is damaged, the device cannot run it, or it has no kernel of such a name.
+        The image is damaged, or has no kernel of such a name.
+    DeviceNotFoundError
+        The device cannot run it.
     """
     check_payload(fmt, code)
     check_architecture(fmt, code, device)
@@ -88,8 +90,10 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
 
     Raises
     ------
+    DeviceNotFoundError
+        It cannot.
     FormatError
-        It cannot, or the architecture of the image cannot be read.
+        The architecture of the image cannot be read.
     """
     architecture, rank = architecture_rules("cuda")
     variant, what = architecture(fmt, code), f"the cuda payload of format {fmt!r}"
@@ -107,7 +111,7 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
     newer = [(name, version) for name, mark, version in parts if mark and rank(name, device.arch) is not None]
     if newer:
         version, supported = newer[0][1], device.arch.partition(":ptx")[2]
-        raise FormatError(
+        raise DeviceNotFoundError(
             f"{what} is PTX {version}, and the driver of {device} supports PTX up to {supported}. Update the driver, or compile for that "
             f"version; a cubin (cuda -arch={_plain(device.arch)}) needs no newer driver",
             kind="cuda",
@@ -115,11 +119,11 @@ def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -
     names = [name for name, _, _ in parts]
     advice = f"compile it for cuda -arch={_plain(device.arch)}"
     if fmt == "fatbin":
-        raise FormatError(
+        raise DeviceNotFoundError(
             f"{what} has code for {', '.join(names)}, and none of it runs on {device}, {_plain(device.arch)}; {advice}", kind="cuda"
         )
     title = "PTX for" if fmt == "ptx" else "a cubin for"
-    raise FormatError(f"{what} is {title} {names[0]}, which does not run on {device}, {_plain(device.arch)}; {advice}", kind="cuda")
+    raise DeviceNotFoundError(f"{what} is {title} {names[0]}, which does not run on {device}, {_plain(device.arch)}; {advice}", kind="cuda")
 
 
 def _plain(arch: str) -> str:
@@ -216,11 +220,11 @@ class Images(DriverImages):
 
 def _load_error(device: CudaDevice, fmt: str, error: DriverError) -> DevmodError:
     """Return the error for an image that the driver refuses."""
-    if error.log and fmt == "ptx" and error.name not in (CUDA.out_of_memory, *CUDA.sticky):
+    if error.log and fmt == "ptx" and error.name not in (CUDA.out_of_memory, *CUDA.sticky, *CUDA.refusals):
         lines = [line.strip() for line in error.log.splitlines() if _LOG_ERROR.search(line) and "aborted" not in line]
         return compile_error("cuda", "PTX", lines or [error.log.splitlines()[0]], error.log)
     if error.name == "CUDA_ERROR_JIT_COMPILER_NOT_FOUND":
-        return CompileError(
+        return DeviceNotFoundError(
             f"the driver of {device} cannot compile PTX: its compiler, libnvidia-ptxjitcompiler.so.1, is missing. Install the complete "
             f"driver, or use a cubin (cuda -arch={device.arch.partition(':')[0]})",
             kind="cuda",

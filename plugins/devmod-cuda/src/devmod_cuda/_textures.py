@@ -3,8 +3,9 @@
 A texture object contains its sampler. A kernel's parameter of type cudaTextureObject_t is two arguments with one place, as a combined
 sampler of GLSL is. A cudaSurfaceObject_t is one argument.
 
-A kernel in OpenCL C or Slang takes an image as the address of its description, and a sampler as a number. The description has the texture
-objects of all samplers, the surface object, the size and the format. devmod's compiler writes the code that reads it.
+A kernel in Slang takes an image as the address of its description, and a sampler as a number. So does one in OpenCL C, which older files
+have. The description has the texture objects of all samplers, the surface object, the size and the format. devmod's compiler writes the
+code that reads it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _FORMATS = {"uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32"
 #: CUaddress_mode and CUfilter_mode.
 _ADDRESSES = {"repeat": 0, "clamp": 1, "mirror": 2, "border": 3}
 _FILTERS = {"nearest": 0, "linear": 1}
-#: The description of an image, which devmod_images.h (OpenCL C) and images.h (Slang) of devmod-targets declare: textures by the bits of a
-#: sampler, the surface, width, height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
+#: The description of an image, which images.h (Slang) of devmod-targets declares: textures by the bits of a sampler, the surface, width,
+#: height, depth, layers, numbers of a texel, bytes of a number, OpenCL's channel type and channel order.
 _DESCRIPTION = Struct("<33Q8I")
 #: OpenCL's bits of a sampler, CLK_…, and its channel types and orders.
 _NORMALIZED_BIT, _ADDRESS_BITS, _FILTER_BITS = 1, {"clamp": 2, "border": 4, "repeat": 6, "mirror": 8}, {"nearest": 16, "linear": 32}
@@ -129,7 +130,7 @@ class ImageArray:
         return handle
 
     def description(self) -> Memory:
-        """Return the address of the description for OpenCL C, which is created once."""
+        """Return the address of the description, which is created once."""
 
         def make() -> Memory:
             from devmod import Sampler
@@ -268,7 +269,7 @@ class ImagePlaces:
         return None
 
     def _check_described(self, images: Mapping[int, Image | Sampler]) -> tuple[int, str] | None:
-        """Do the same for OpenCL C, whose samplers may read each of the images."""
+        """Do the same for a kernel whose samplers may read each of the images."""
         is_linear = any(getattr(each, "filter", "") == "linear" for each in images.values())
         read = []
         for number, image in images.items():

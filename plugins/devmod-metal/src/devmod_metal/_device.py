@@ -6,7 +6,7 @@ from itertools import count
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once
+from devmod.backend import Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 _DLPACK_METAL = 8
 #: What every device has. None has 64-bit floats, and the atomics of 64-bit integers are two functions alone.
 _FEATURES = frozenset(("fp16", "images", "image_writes_3d"))
+#: The names in `MetalDevice.limits` of the limits with which functions are compared.
+_LIMITS = {
+    "block_x": "maxThreadsPerThreadgroup.width",
+    "block_y": "maxThreadsPerThreadgroup.height",
+    "block_z": "maxThreadsPerThreadgroup.depth",
+    "shared_memory": "maxThreadgroupMemoryLength",
+}
 _once = Once()
 #: The one Metal of the process: Apple's framework, or a double that a test has set.
 _opened: list[Framework] = []
@@ -69,7 +76,6 @@ class MetalDevice(Device):
 
     kind = "metal"
     dlpack_type = _DLPACK_METAL
-    block_limits = tuple(f"maxThreadsPerThreadgroup.{axis}" for axis in ("width", "height", "depth"))
 
     def __init__(self, handle: Any, index: int) -> None:
         properties = metal().properties(handle)
@@ -80,8 +86,8 @@ class MetalDevice(Device):
         self.driver_version = properties.system
         self.memory = properties.memory
         self.limits = {
-            **dict(zip(self.block_limits, properties.threads, strict=True)),
-            "maxThreadgroupMemoryLength": properties.threadgroup_memory,
+            **dict(zip((_LIMITS[f"block_{axis}"] for axis in "xyz"), properties.threads, strict=True)),
+            _LIMITS["shared_memory"]: properties.threadgroup_memory,
             "maxBufferLength": properties.buffer_length,
             # Apple's table of features: the alignment of buffers in the constant address space is 4 or 32 bytes. In the device address
             # space it is that of the type, at most 16.
@@ -93,6 +99,10 @@ class MetalDevice(Device):
         self._number = count()
         #: The lease of each stream. Its value is the stream's commands, which may still run after the stream is deleted.
         self._streams: dict[int, Lease] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(self, _LIMITS)
 
     @property
     def default_stream(self) -> MetalStream:

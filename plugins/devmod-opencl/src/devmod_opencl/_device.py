@@ -11,7 +11,7 @@ from itertools import count
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once
+from devmod.backend import FEATURES, Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod import Interface
     from devmod_runtime import Image, Lease, Sampler
 
 
@@ -139,6 +138,14 @@ def no_time(subject: str, error: Exception) -> LaunchError:
 
 #: DLPack's kDLOpenCL.
 _DLPACK_OPENCL = 4
+#: The names in `OpenCLDevice.limits` of the limits with which functions are compared.
+_LIMITS = {
+    "block_x": "max_work_item_sizes[0]",
+    "block_y": "max_work_item_sizes[1]",
+    "block_z": "max_work_item_sizes[2]",
+    "block": "max_work_group_size",
+    "shared_memory": "local_mem_size",
+}
 _once = Once()
 #: Devices for contexts of other libraries, by (context, device). Each holds its context, so no other context gets its address.
 _foreign_devices: weakref.WeakValueDictionary[tuple[int, int], OpenCLDevice] = weakref.WeakValueDictionary()
@@ -167,8 +174,6 @@ class OpenCLDevice(Device):
 
     kind = "opencl"
     dlpack_type = _DLPACK_OPENCL
-
-    block_limits = (*(f"max_work_item_sizes[{axis}]" for axis in range(3)), "max_work_group_size")
 
     def __init__(self, handle: Any, index: int, context: Any = None) -> None:
         self.handle = handle
@@ -228,12 +233,14 @@ class OpenCLDevice(Device):
         result: tuple[int, ...] = self._once.get("subgroup_sizes", lambda: _driver.subgroup_sizes(self.handle))
         return result
 
-    def lacks(self, interface: Interface | None) -> str:
+    @property
+    def capabilities(self) -> Capabilities:
+        problem = ""
         try:
             name_processor(self.handle)
         except DeviceNotFoundError as error:
-            return f"cannot be built: {error}"
-        return super().lacks(interface)
+            problem = f"cannot be built: {error}"
+        return Capabilities(self, _LIMITS, problem=problem)
 
     @property
     def context(self) -> Any:
@@ -396,20 +403,9 @@ def _images() -> Any:
     return _image
 
 
-#: The extensions of each feature, of which a device has one.
-_FEATURES = {
-    "fp16": ("cl_khr_fp16",),
-    "fp64": ("cl_khr_fp64", "cl_amd_fp64"),
-    "image_writes_3d": ("cl_khr_3d_image_writes",),
-    "int64_atomics": ("cl_khr_int64_base_atomics",),
-    "subgroup_size": ("cl_intel_required_subgroup_size",),
-    "subgroups": ("cl_khr_subgroups", "cl_intel_subgroups"),
-}
-
-
 def _features(handle: Any) -> frozenset[str]:
     extensions = set(handle.extensions.split())
-    features = {name for name, names in _FEATURES.items() if not extensions.isdisjoint(names)}
+    features = {name for name, feature in FEATURES.items() if not extensions.isdisjoint(feature.opencl)}
     if handle.image_support:
         features.add("images")
     if handle.version.startswith("OpenCL 2."):

@@ -9,7 +9,7 @@ import ctypes
 import re
 from importlib import import_module
 
-from devmod.errors import CompileError, DeviceNotFoundError, FormatError, LaunchError, pip_install
+from devmod.errors import CompileError, DeviceNotFoundError, DevmodError, FormatError, LaunchError, pip_install
 from devmod_opencl._intel import INTEL_CPU, open_platform
 from devmod_runtime import call_uninterrupted, driver_import_error
 
@@ -119,6 +119,8 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
     ------
     CompileError
         The source has errors; `log` is the output of the driver's compiler.
+    DeviceNotFoundError
+        The driver has no compiler.
     """
     program = cl._cl._Program(context, text)
     if not device.version.startswith(_BEFORE_INFO):
@@ -127,10 +129,16 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
         _build(program, device, " ".join(options))
     except Error as error:
         log = build_log(program, device) or str(error)
-        raise CompileError(
-            f"{device.name.strip()} cannot build {subject}: {first_errors(log, code_name(error))}", kind="opencl", log=log
-        ) from error
+        raise _refusal(device, subject, error, log) from error
     return program
+
+
+def _refusal(device: Any, subject: str, error: Exception, log: str) -> DevmodError:
+    """Return the error of a build: a DeviceNotFoundError if the driver has no compiler, else a CompileError."""
+    text = f"{device.name.strip()} cannot build {subject}: {first_errors(log, code_name(error))}"
+    if getattr(error, "code", None) == cl.status_code.COMPILER_NOT_AVAILABLE:
+        return DeviceNotFoundError(text, kind="opencl")
+    return CompileError(text, kind="opencl", log=log)
 
 
 def takes_il(device: Any) -> bool:
@@ -148,6 +156,8 @@ def build_il(context: Any, device: Any, code: bytes) -> Any:
     ------
     CompileError
         The driver refuses it; `log` is the output of its compiler.
+    DeviceNotFoundError
+        The driver has no compiler.
     """
     program = None
     try:
@@ -155,9 +165,7 @@ def build_il(context: Any, device: Any, code: bytes) -> Any:
         _build(program, device, "")
     except Error as error:
         log = build_log(program, device) if program is not None else ""
-        raise CompileError(
-            f"{device.name.strip()} cannot build the SPIR-V: {first_errors(log, code_name(error))}", kind="opencl", log=log
-        ) from error
+        raise _refusal(device, "the SPIR-V", error, log) from error
     return program
 
 

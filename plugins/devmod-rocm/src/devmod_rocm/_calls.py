@@ -109,6 +109,7 @@ HIP = Api(
     implicit_capture="hipErrorStreamCaptureImplicit",
     # The stream's device is not the thread's current one (HIP 7), or the function is of another device.
     wrong_context=("hipErrorInvalidHandle", "hipErrorInvalidResourceHandle", "hipErrorInvalidDevice", "hipErrorInvalidContext"),
+    refusals=frozenset(("hipErrorNoBinaryForGpu",)),
     sticky=frozenset(
         f"hipError{name}" for name in ("Assert", "ECCNotCorrectable", "IllegalAddress", "IllegalState", "LaunchFailure", "LaunchTimeOut")
     ),

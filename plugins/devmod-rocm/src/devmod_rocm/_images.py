@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from devmod.errors import FormatError, ToolchainNotFoundError, list_names
+from devmod.errors import DeviceNotFoundError, FormatError, ToolchainNotFoundError, list_names
 from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, read_code_object
 from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
@@ -76,7 +76,9 @@ def read_image(code: Binary, device: Device, names: Collection[str]) -> Image:
     Raises
     ------
     FormatError
-        The payload is damaged, the device cannot run it, or it has no kernel of such a name.
+        The payload is damaged, or has no kernel of such a name.
+    DeviceNotFoundError
+        The device cannot run it.
     ToolchainNotFoundError
         A container is compressed, and the package that decompresses it is not installed.
     """
@@ -97,8 +99,10 @@ def check_architecture(code: bytes, device: Device) -> None:
 
     Raises
     ------
+    DeviceNotFoundError
+        It cannot.
     FormatError
-        It cannot, or the architecture of the code object cannot be read.
+        The architecture of the code object cannot be read.
     """
     architecture, rank = architecture_rules("rocm")
     variant = architecture("hsaco", code)
@@ -111,7 +115,7 @@ def check_architecture(code: bytes, device: Device) -> None:
     states = dict(_split(each) for each in actual.split(":") if each)
     name, *features = variant.split(":")
     if rank(name, device.arch) is None:
-        raise FormatError(
+        raise DeviceNotFoundError(
             f"{_WHAT} is a code object for {name}, which does not run on {device}, {processor}; compile it for rocm -arch={processor}",
             kind="rocm",
         )
@@ -119,7 +123,7 @@ def check_architecture(code: bytes, device: Device) -> None:
         title, state = _split(feature)
         if states.get(title) != state:
             has = f"has {title}{states[title]}" if title in states else f"does not support {title}"
-            raise FormatError(
+            raise DeviceNotFoundError(
                 f"{_WHAT} is a code object for {variant}, and {device} {has}: it is {device.arch}; compile it for rocm -arch={name}, which "
                 f"runs with {title} on and off",
                 kind="rocm",
@@ -135,8 +139,10 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
 
     Raises
     ------
-    FormatError
+    DeviceNotFoundError
         There is none.
+    FormatError
+        The container cannot be read, or has no code object.
     """
     try:
         images = [image for image in read_images(code) if image.fmt == "hsaco"]
@@ -151,11 +157,11 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
     if best is None:
         listed = list_names(dict.fromkeys(variant or "an unknown architecture" for variant in variants))
         processor = device.arch.partition(":")[0]
-        raise FormatError(
+        if not images:
+            raise FormatError(f"{_WHAT} is a container without a code object", kind="rocm")
+        raise DeviceNotFoundError(
             f"{_WHAT} has code objects for {listed}, and none of them runs on {device}, {device.arch}; compile it for rocm "
-            f"-arch={processor}"
-            if images
-            else f"{_WHAT} is a container without a code object",
+            f"-arch={processor}",
             kind="rocm",
         )
     # Several translation units have a code object each for one architecture.

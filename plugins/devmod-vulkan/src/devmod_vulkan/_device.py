@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from math import prod
 
 from devmod import Device, Event, Stream
-from devmod.backend import ConversionError, Once, environment_text
+from devmod.backend import Capabilities, ConversionError, Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_earlier_event, check_event, lend
 from devmod_vulkan import _features
 from devmod_vulkan._driver import array, ffi, make, vk
 from devmod_vulkan._logical import AFTER, BEFORE, ONE_TIME, Logical, Waiter
 from devmod_vulkan._physical import Physical, physical_devices
-from devmod_vulkan._shader import bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from devmod import Image, Interface, Sampler
+    from devmod import Image, Sampler
     from devmod_vulkan._images import DeviceImage
     from devmod_vulkan._logical import Timer
     from devmod_vulkan._memory import Memory
@@ -33,6 +31,24 @@ _DLPACK_VULKAN = 7
 #: The size of a piece in bytes, and the most pieces in flight.
 _PIECE = 8 << 20
 _MAX_PENDING = 4
+#: The names in `VulkanDevice.limits` of the limits with which functions are compared.
+_LIMITS = {
+    "block_x": "maxComputeWorkGroupSize[0]",
+    "block_y": "maxComputeWorkGroupSize[1]",
+    "block_z": "maxComputeWorkGroupSize[2]",
+    "block": "maxComputeWorkGroupInvocations",
+    "subgroups": "maxComputeWorkgroupSubgroups",
+    "shared_memory": "maxComputeSharedMemorySize",
+    "push_constants": "maxPushConstantsSize",
+    "uniform": "maxUniformBufferRange",
+    "sets": "maxBoundDescriptorSets",
+    "storage_buffers": "maxPerStageDescriptorStorageBuffers",
+    "uniform_buffers": "maxPerStageDescriptorUniformBuffers",
+    "sampled_images": "maxPerStageDescriptorSampledImages",
+    "storage_images": "maxPerStageDescriptorStorageImages",
+    "samplers": "maxPerStageDescriptorSamplers",
+    "resources": "maxPerStageResources",
+}
 _once = Once()
 
 
@@ -49,7 +65,6 @@ class VulkanDevice(Device):
 
     kind = "vulkan"
     dlpack_type = _DLPACK_VULKAN
-    block_limits = (*(f"maxComputeWorkGroupSize[{axis}]" for axis in range(3)), "maxComputeWorkGroupInvocations")
 
     def __init__(self, physical: Physical, index: int) -> None:
         self.physical = physical
@@ -76,32 +91,21 @@ class VulkanDevice(Device):
         logical: Logical = self._once.get("logical", lambda: Logical(self, self.physical))
         return logical
 
-    def lacks(self, interface: Interface | None) -> str:
-        if interface is not None and interface.subgroup and not self.subgroup_sizes:
-            return (
-                f"requires subgroups of {interface.subgroup} threads, but {self} cannot be required to have a size (missing feature: "
-                "subgroupSizeControl)"
-            )
-        return super().lacks(interface)
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            self,
+            _LIMITS,
+            subgroup_problem="but {} cannot be required to have a size (missing feature: subgroupSizeControl)",
+            image_problem=self._storage_problem,
+        )
 
-    def uses(self, interface: Interface) -> Iterator[tuple[str, int, str]]:
-        yield from super().uses(interface)
-        block, subgroup = interface.block, interface.subgroup
-        if block and subgroup:
-            # Rounded up: the last subgroup may have fewer threads.
-            groups = -(-prod(block) // subgroup)
-            yield "maxComputeWorkgroupSubgroups", groups, f"is built for blocks of {block} with subgroups of {subgroup} threads"
-        memory = interface.extra.get("workgroup_memory", 0)
-        if isinstance(memory, int):  # a file may have anything there
-            yield "maxComputeSharedMemorySize", memory, f"uses {memory} bytes of shared memory"
-        uniforms = [bytes_of(param.type) for param in interface.params if param.kind == "uniform"]
-        for each in interface.blocks:
-            if each.at == "push":
-                yield "maxPushConstantsSize", -(-each.size // 4) * 4, f"uses {each.size} bytes of push constants"
-            else:
-                uniforms.append(each.size)
-        for size in uniforms:
-            yield "maxUniformBufferRange", size, f"uses a uniform block of {size} bytes"
+    def _storage_problem(self, format: str, access: str) -> str:  # noqa: A002 - the base class's name
+        """Return why a shader cannot have a storage image of a format, as a clause; "" if it can. The device is not opened."""
+        from devmod.backend import IMAGE_FORMATS
+        from devmod_vulkan import _images
+
+        return _images.problem_of(self, self.physical, format, (_images.STORAGE,)) if format in IMAGE_FORMATS else ""
 
     @property
     def default_stream(self) -> VulkanStream:

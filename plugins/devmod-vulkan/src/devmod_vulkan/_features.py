@@ -5,6 +5,8 @@ The tables name the features that a device is opened with, and those without whi
 
 from __future__ import annotations
 
+from devmod.backend import FEATURES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -105,14 +107,6 @@ STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
     "bfloat16": ("VkPhysicalDeviceShaderBfloat16FeaturesKHR", "VK_KHR_shader_bfloat16"),
 }
 
-#: What an interface can need, by the features of which a device has one.
-_NAMED_NEEDS = {
-    "fp16": NEEDS[9],
-    "fp64": NEEDS[10],
-    "int64_atomics": NEEDS[12],
-    "subgroups": NEEDS[61],
-}
-
 #: All features that are enabled if the device has them.
 REQUESTED = tuple(sorted({*WITHOUT_CAPABILITY, *(feature for needed in NEEDS.values() for feature in needed)}))
 
@@ -124,7 +118,7 @@ def has(capability: int, features: Collection[str]) -> bool:
 
 def needs_met(features: Collection[str]) -> frozenset[str]:
     """Return the names of the needs (`devmod.Interface.needs`) that a device with these features meets. Each device has images."""
-    met = {name for name, needed in _NAMED_NEEDS.items() if any(feature in features for feature in needed)}
+    met = {name for name, feature in FEATURES.items() if any(has(capability, features) for capability in feature.spirv)}
     return frozenset(("images", "image_writes_3d", *met))
 
 

@@ -11,18 +11,7 @@ from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod_vulkan import _features
 from devmod_vulkan._device import VulkanDevice, VulkanStream, devices
 from devmod_vulkan._logical import ONE_TIME
-from devmod_vulkan._pipeline import (
-    COMBINED,
-    REUSABLE,
-    SAMPLED_IMAGE,
-    SAMPLER,
-    STORAGE,
-    STORAGE_IMAGE,
-    UNIFORM,
-    Launchable,
-    Pipeline,
-    Places,
-)
+from devmod_vulkan._pipeline import REUSABLE, Launchable, Pipeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,24 +157,11 @@ class VulkanKernel(Kernel):
         return stream.time_commands(launchable.handle, (launchable, values))
 
 
-# -- The check of a shader against a device's version, capabilities and limits.
-
-
-#: The limits of descriptors, each with the types that it counts.
-_DESCRIPTORS = {
-    "maxPerStageDescriptorStorageBuffers": (STORAGE,),
-    "maxPerStageDescriptorUniformBuffers": (UNIFORM,),
-    "maxPerStageDescriptorSampledImages": (SAMPLED_IMAGE, COMBINED),
-    "maxPerStageDescriptorStorageImages": (STORAGE_IMAGE,),
-    "maxPerStageDescriptorSamplers": (SAMPLER, COMBINED),
-    "maxPerStageResources": (STORAGE, UNIFORM, SAMPLED_IMAGE, COMBINED, STORAGE_IMAGE),
-}
+# -- The check of a shader against a device's version and capabilities.
 
 
 def check_device(shader: Shader, device: VulkanDevice) -> None:
-    """Check what only the SPIR-V has of the device's version, capabilities and limits, before the driver receives it.
-
-    `VulkanDevice.lacks` has checked what the interface has.
+    """Check the SPIR-V's version and capabilities, before the driver receives it. The interface was compared with the device before.
 
     Raises
     ------
@@ -215,16 +191,6 @@ def check_device(shader: Shader, device: VulkanDevice) -> None:
             f"{start} has a variable or a choice of addresses, and SwiftShader's compiler crashes on them. Store an address as a uvec2 "
             "(GL_EXT_buffer_reference_uvec2), or use another device"
         )
-    limits, places = physical.limits, Places(shader)
-    uses = [("maxBoundDescriptorSets", places.sets, f"descriptor set {places.sets - 1}")]
-    for limit, kinds in _DESCRIPTORS.items():
-        number = sum(each in kinds for each in places.bindings.values())
-        uses.append((limit, number, str(number)))
-    for limit, number, use in uses:
-        if number > limits[limit]:
-            raise unfit(
-                f"the vulkan function {shader.name!r} cannot run on {device}: its {limit} is {limits[limit]}, but the kernel uses {use}"
-            )
 
 
 def _dotted(version: tuple[int, int]) -> str:

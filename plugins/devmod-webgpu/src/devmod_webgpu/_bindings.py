@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: The number of groups, the largest binding and the largest block in any WebGPU implementation. The numbers in a file are checked
 #: against them.
-MAX_GROUPS, _MAX_BINDING, MAX_BLOCK = 8, 65535, 1 << 20
+_MAX_GROUPS, _MAX_BINDING, _MAX_BLOCK = 8, 65535, 1 << 20
 _BUFFERS = ("uniform", "storage", "read-only-storage")
 #: WebGPU's names of what a shader reads from a texture, and of the access to a storage texture.
 _SAMPLE_TYPES = {"float": "float", "int": "sint", "uint": "uint"}
@@ -133,8 +133,8 @@ class Bindings:
                 raise self._interface_error(f"argument {number + 1} {param.name!r} has the place {param.at!r}, which is in no block")
         for number, block in enumerate(interface.blocks):
             self.listed.append(Binding(self._place(block.at, f"block {number}"), "uniform", block.size, block=number))
-            if not 0 < block.size <= MAX_BLOCK:
-                raise self._interface_error(f"block {number} has {block.size} bytes, expected 1 to {MAX_BLOCK}")
+            if not 0 < block.size <= _MAX_BLOCK:
+                raise self._interface_error(f"block {number} has {block.size} bytes, expected 1 to {_MAX_BLOCK}")
         places = [(each.group, each.number) for each in self.listed]
         duplicate = next((place for place in places if places.count(place) > 1), None)
         if duplicate is not None:
@@ -166,10 +166,10 @@ class Bindings:
         return Binding(place, "storage_texture", argument=number, options={"format": param.format, "access": access, **view})
 
     def _place(self, at: object, subject: str) -> tuple[int, int]:
-        if isinstance(at, tuple) and at[0] < MAX_GROUPS and at[1] <= _MAX_BINDING:
+        if isinstance(at, tuple) and at[0] < _MAX_GROUPS and at[1] <= _MAX_BINDING:
             return at[0], at[1]
         raise self._interface_error(
-            f"{subject} has the place {at!r}, expected a group below {MAX_GROUPS} and a binding up to {_MAX_BINDING}"
+            f"{subject} has the place {at!r}, expected a group below {_MAX_GROUPS} and a binding up to {_MAX_BINDING}"
         )
 
     def _interface_error(self, text: str) -> FormatError:

@@ -6,21 +6,36 @@ import atexit
 import weakref
 
 from devmod import Device, Event, Stream
-from devmod.backend import IMAGE_FORMATS, Once
+from devmod.backend import IMAGE_FORMATS, Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
 from devmod_webgpu import _copy, _driver
-from devmod_webgpu._bindings import ACCESSES, MAX_BLOCK, MAX_GROUPS
+from devmod_webgpu._bindings import ACCESSES
 from devmod_webgpu._driver import launch_error, wgpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
-    from devmod import Image, Interface, Sampler, Stream
+    from devmod import Image, Sampler, Stream
 
 
+#: The names in `WebGPUDevice.limits` of the limits with which functions are compared.
+_LIMITS = {
+    "block_x": "maxComputeWorkgroupSizeX",
+    "block_y": "maxComputeWorkgroupSizeY",
+    "block_z": "maxComputeWorkgroupSizeZ",
+    "block": "maxComputeInvocationsPerWorkgroup",
+    "shared_memory": "maxComputeWorkgroupStorageSize",
+    "uniform": "maxUniformBufferBindingSize",
+    "sets": "maxBindGroups",
+    "storage_buffers": "maxStorageBuffersPerShaderStage",
+    "uniform_buffers": "maxUniformBuffersPerShaderStage",
+    "sampled_images": "maxSampledTexturesPerShaderStage",
+    "storage_images": "maxStorageTexturesPerShaderStage",
+    "samplers": "maxSamplersPerShaderStage",
+}
 _once = Once()
 _USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 #: wgpu's poller raises the last two for a lost device.
@@ -49,7 +64,6 @@ class WebGPUDevice(Device):
     """
 
     kind = "webgpu"
-    block_limits = (*(f"maxComputeWorkgroupSize{axis}" for axis in "XYZ"), "maxComputeInvocationsPerWorkgroup")
 
     def __init__(self, adapter: Any, index: int) -> None:
         self._adapter = adapter
@@ -73,44 +87,10 @@ class WebGPUDevice(Device):
         #: The buffers that `allocate` returned, with the requested bytes. No other code destroys them.
         self._own: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-    def lacks(self, interface: Interface | None) -> str:
-        if interface is None:
-            return ""
-        features = interface.extra.get("features", [])
-        # A file may have a value that is not a list. The message then names that value.
-        for each in features if isinstance(features, list) else [features]:
-            if str(each) not in self.features:
-                return f"needs the feature {each}, which {self} does not support"
-        if interface.subgroup and interface.subgroup not in self.subgroup_sizes and "subgroup-size-control" not in self.features:
-            return f"needs subgroups of {interface.subgroup} threads, and {self} chooses the size"
-        for param in interface.params:
-            if param.kind == "image" and param.format in IMAGE_FORMATS and param.access in ACCESSES:
-                problem = self.storage_problem(param.format, param.access)
-                if problem:
-                    return f"has the image {param.name!r} of {param.format}: {problem}"
-        return super().lacks(interface)
-
-    def uses(self, interface: Interface) -> Iterator[tuple[str, int, str]]:
-        yield from super().uses(interface)
-        params, blocks = interface.params, interface.blocks
-        memory = interface.extra.get("workgroup_memory", 0)
-        if isinstance(memory, int):  # a file may have anything there
-            yield "maxComputeWorkgroupStorageSize", memory, f"uses {memory} bytes of workgroup memory"
-        for each in blocks:
-            if each.size <= MAX_BLOCK:  # a larger one and a larger group are an error of the file (`Bindings`)
-                yield "maxUniformBufferBindingSize", each.size, f"has a uniform of {each.size} bytes"
-        places = [*(param.at for param in params if param.kind != "scalar"), *(each.at for each in blocks)]
-        groups = max((at[0] + 1 for at in places if isinstance(at, tuple) and at[0] < MAX_GROUPS), default=0)
-        counts = {
-            "maxBindGroups": groups,
-            "maxStorageBuffersPerShaderStage": sum(each.kind == "buffer" for each in params),
-            "maxUniformBuffersPerShaderStage": len(blocks) + sum(each.kind == "uniform" for each in params),
-            "maxStorageTexturesPerShaderStage": sum(each.kind == "image" and bool(each.format) for each in params),
-            "maxSampledTexturesPerShaderStage": sum(each.kind == "image" and not each.format for each in params),
-            "maxSamplersPerShaderStage": sum(each.kind == "sampler" for each in params),
-        }
-        for limit, count in counts.items():
-            yield limit, count, f"uses {count}{' groups' if limit == 'maxBindGroups' else ''}"
+    @property
+    def capabilities(self) -> Capabilities:
+        chooses = "" if "subgroup-size-control" in self.features else "and {} chooses the size"
+        return Capabilities(self, _LIMITS, subgroup_problem=chooses, image_problem=self.storage_problem)
 
     @property
     def gpu(self) -> Any:
@@ -248,7 +228,9 @@ class WebGPUDevice(Device):
         return self.storage_problem(format, access) if "w" in access else ""
 
     def storage_problem(self, format: str, access: str) -> str:  # noqa: A002 - as above
-        """Return why the device has no storage textures of a format and an access, as a clause; "" if it has."""
+        """Return why the device has no storage textures of a format and an access, as a clause; "" if it has, or if they are unknown."""
+        if format not in IMAGE_FORMATS or access not in ACCESSES:  # a file may have anything there
+            return ""
 
         def ask() -> str:
             # WebGPU has a table of formats. With wgpu's features beyond WebGPU, the adapter decides.

@@ -9,6 +9,7 @@ import contextlib
 from collections import deque
 from threading import Lock
 
+from devmod.backend import FEATURES
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import call_uninterrupted, driver_import_error, fork_safe, has_uninterrupted_calls
 from devmod_webgpu._load import load_wgpu
@@ -49,8 +50,6 @@ _REQUESTED = (
 )
 #: wgpu-native's feature names that differ from WebGPU's.
 _NAMES = {"subgroup": "subgroups"}
-#: The features of WebGPU that an interface names otherwise in its needs.
-_NEEDS = {"shader-f16": "fp16"}
 _TYPES = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 _LAST = ("OpenGL", "OpenGLES", "D3D11")
 
@@ -116,7 +115,7 @@ def _requested(adapter: Any) -> list[str]:
 def features_of(adapter: Any) -> frozenset[str]:
     """Return the features that `open_device` enables, as WebGPU and as interfaces name them."""
     names = [_NAMES.get(name, name) for name in _requested(adapter)]
-    return frozenset(["images", *names, *(_NEEDS[name] for name in names if name in _NEEDS)])
+    return frozenset(["images", *names, *(name for name, feature in FEATURES.items() if feature.webgpu in names)])
 
 
 def subgroup_size_of(adapter: Any) -> int | None:

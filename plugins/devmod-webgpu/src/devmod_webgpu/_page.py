@@ -18,7 +18,7 @@ def page() -> dict[str, Path]:
 
 #: The parts of the page in the source tree, relative to the folder of this distribution. hatch_build.py reads this table.
 PAGE = {
-    "": "web/page",
-    "devmod-webgpu": "web/js/src",
+    "": "../../browser/page",
+    "devmod-webgpu": "../../browser/js/src",
     "lake.png": "../../examples/images/lake.png",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from devmod import Param
-from devmod.backend import PipelineConstant
+from devmod.backend import FEATURES, PipelineConstant
 from devmod.errors import CompileError, list_names
 from devmod_readers.reflection import (
     MAX_ARGUMENTS,
@@ -32,16 +32,15 @@ if TYPE_CHECKING:
     from devmod_readers.wgsl._parse import Declaration, WgslModule
 
 
-#: The WGSL extensions that need a feature of the device, to WebGPU's names of these features.
-FEATURES = {
-    "f16": "shader-f16",
-    "subgroups": "subgroups",
+#: The WGSL extensions that need a feature of the device, to their names in `devmod.Interface.needs`. They are those of the whole module.
+_NEEDS = {feature.wgsl: name for name, feature in FEATURES.items() if feature.wgsl}
+#: The extensions, to WebGPU's names of the features. Interfaces have no names for the last three.
+WEBGPU_FEATURES = {
+    **{feature.wgsl: feature.webgpu for feature in FEATURES.values() if feature.wgsl},
     "subgroup_size_control": "subgroup-size-control",
     "primitive_index": "primitive-index",
     "clip_distances": "clip-distances",
 }
-#: The extensions that a device must have, to their names in `devmod.Interface.needs`. They are those of the whole module.
-_NEEDS = {"f16": "fp16", "subgroups": "subgroups"}
 
 
 def survey(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
@@ -171,7 +170,7 @@ class _Reader:
             workgroup_memory=self._workgroup_memory(parts),
         )
         entry = reflected_function("webgpu", shader)
-        features = [FEATURES[name] for name in self._module.enabled if name in FEATURES]
+        features = [WEBGPU_FEATURES[name] for name in self._module.enabled if name in WEBGPU_FEATURES]
         extra = {**entry.extra, **({"features": features} if features else {})}
         return entry.replace(params=[with_min_size(param, min_sizes) for param in entry.params], extra=extra)
 

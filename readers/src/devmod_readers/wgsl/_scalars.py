@@ -1,6 +1,6 @@
 """The scalar types of WGSL, from which the rules for layouts, constants, suffixes and extensions follow.
 
-A new scalar type is a line of `SCALARS`; if it requires a feature of the device, also a line of `FEATURES` in `_reflect`.
+A new scalar type is a line of `SCALARS`; if it requires a feature of the device, also a line of `FEATURES` in core's `features.py`.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def tokens(source: Source) -> list[Token]:
 
 def _hint(character: str) -> str:
     if character == "#":
-        return "; a directive is the first of its line, and the name in #NAME or #{NAME} needs a define"
+        return "; a directive is the first of its line, and a macro is written as NAME, not as #NAME or #{NAME}"
     return ""
 
 

@@ -7,13 +7,12 @@ object that `allocate` returned. The other methods have defaults; a driver that 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from math import prod
 
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
-from devmod.backend import ConversionError, array_bytes, parse_dtype
+from devmod.backend import Capabilities, ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, DeviceMemoryError, LaunchError, list_names
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._device.host import host_view
@@ -22,12 +21,12 @@ from devmod_runtime._fork import check_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     import numpy as np
 
-    from devmod import Array, Event, Interface
+    from devmod import Array, Event
     from devmod_runtime._device.host import HostView
     from devmod_runtime._device.image import Image, Sampler
     from devmod_runtime._device.stream import Stream
@@ -59,8 +58,6 @@ class Device(ProcessLocal, ABC):
         What the device has of what interfaces name in `devmod.Interface.needs`; None if the backend does not report it.
     subgroup_sizes : sequence of int
         The numbers of threads with which a kernel's subgroups can be required to run; () if the backend does not report them.
-    block_limits : sequence of str
-        The names in `limits` of the most threads of a block in x, y and z, and of all its threads, as far as the backend has them.
     """
 
     _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
@@ -76,7 +73,14 @@ class Device(ProcessLocal, ABC):
     dlpack_type: int = 12  # kDLExtDev: a kind without a number in DLPack
     features: frozenset[str] | None = None
     subgroup_sizes: Sequence[int] = ()
-    block_limits: Sequence[str] = ()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the device has of what functions require; by default its `features` and its `subgroup_sizes`.
+
+        A function is not built for a device that lacks something, and a bundle skips the candidate.
+        """
+        return Capabilities(self)
 
     # -- implemented by a backend. A `memory` is what `allocate` returned, a `stream` one that the device made.
 
@@ -270,28 +274,6 @@ class Device(ProcessLocal, ABC):
         """
         text = f"the {self.kind} function {function!r} cannot be launched on {self}: {problem}"
         return LaunchError(text, kind=self.kind, function=function, argument=argument)
-
-    def uses(self, interface: Interface) -> Iterator[tuple[str, int, str]]:
-        """Yield what a function uses of the device's limits: the limit, the number, and the use as the end of a sentence.
-
-        By default, that is the block that the kernel requires. Limits that the device does not report are not compared.
-        """
-        block = interface.block
-        if block is not None:
-            threads = prod(block)
-            for limit, used in zip(self.block_limits, (*block, threads), strict=False):
-                yield limit, used, f"is built for blocks of {block}{'' if used in block else f', {threads}'} threads"
-
-    def lacks(self, interface: Interface | None) -> str:
-        """Return what the device lacks for a function, beside its `needs` and subgroups, as the end of a sentence; "" if it is not known.
-
-        A function is not built for a device that lacks something, and a bundle skips the candidate. By default, the limits decide that
-        `uses` yields.
-        """
-        for limit, used, text in self.uses(interface) if interface is not None else ():
-            if used > self.limits.get(limit, used):
-                return f"cannot run on {self}: its {limit} is {self.limits[limit]}, but the kernel {text}"
-        return ""
 
     def read_times(self, events: Sequence[Event]) -> None:
         """Wait for events and read their times together, before `Event.elapsed` is called for each. By default, that reads them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, combinations
+from itertools import combinations
 from struct import error as struct_error
 from time import perf_counter
 
@@ -123,12 +123,7 @@ class Call:
         self.enqueue: Callable[[list[Any]], Any]
         if self.shape is not None:
             set_sizes = local_sizer(function, self.kernel, device, config)
-            if isinstance(set_sizes, LocalOffsets):
-                shape = set_sizes.shape(self.values)
-                if bound:
-                    self.shape = shape
-                    set_sizes.replace(self.values)
-            elif set_sizes is not None:
+            if set_sizes is not None:
                 set_sizes(self.values)
             if bound and function._packs:
                 expand(function._packs, device, self.values)
@@ -188,8 +183,6 @@ class Call:
                     return number.to_bytes(8, "little")
                 self._check_device(argument, value)
                 return self._memory(argument, value, value)
-            if type(value) is Local and argument.kind == "local" and self._launcher.has_local_offsets:
-                return value
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
                 self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
                 return value
@@ -568,73 +561,11 @@ class HostCall:
 # -- Memory that the threads of a block share, as arguments: their sizes, and the limit of the device.
 
 
-class LocalOffsets:
-    """The places of `Local` arguments in dynamic shared memory, for kernels that take them as offsets (`Launcher.has_local_offsets`).
-
-    They are behind the ``shared_memory=`` of the launch, each at a multiple of 16 bytes.
-    """
-
-    def __init__(
-        self, function: Function, kernel: Kernel, device: Device, config: LaunchConfig, places: Sequence[tuple[int, Argument]]
-    ) -> None:
-        self._function, self._kernel, self._device, self._config, self._places = function, kernel, device, config, places
-        x, y, z = config.block
-        self._threads = x * y * z
-        #: For the sizes of the arguments: the offsets, and the shape of the launch.
-        self._launches: dict[tuple[int, ...], tuple[list[bytes], Any]] = {}
-
-    def shape(self, values: Sequence[Any]) -> Any:
-        """Return the shape of a launch with these values.
-
-        Raises
-        ------
-        LaunchError
-            The device does not have that much shared memory.
-        """
-        return self._find(values)[1]
-
-    def replace(self, values: list[Any]) -> Any:
-        """Replace each `Local` in the values of a launch by its offset, and return the shape."""
-        offsets, shape = self._find(values)
-        for (number, _), offset in zip(self._places, offsets, strict=True):
-            values[number] = offset
-        return shape
-
-    def _find(self, values: Sequence[Any]) -> tuple[list[bytes], Any]:
-        sizes = tuple([values[number].bytes_of(self._threads) for number, _ in self._places])
-        try:
-            return self._launches[sizes]
-        except KeyError:
-            pass
-        *starts, end = accumulate([-(-size // _LOCAL_ALIGN) * _LOCAL_ALIGN for size in (self._config.shared_memory, *sizes)])
-        try:
-            shape = self._kernel.shape(self._config._replace(shared_memory=end))
-        except LaunchError as error:
-            if error.argument != "shared_memory":
-                raise
-            locals_ = [(argument, values[number], size) for (number, argument), size in zip(self._places, sizes, strict=True)]
-            problem = f"{error}, of which {end - starts[0]} are for devmod.Local arguments"
-            raise _too_large(problem, self._function.name, self._device, locals_, self._threads) from None
-        if len(self._launches) >= _MAX_LAUNCHES:
-            self._launches.clear()
-        self._launches[sizes] = [start.to_bytes(4, "little") for start in starts], shape
-        return self._launches[sizes]
-
-
-#: The alignment of local memory in dynamic shared memory, and the number of sizes whose launches are cached.
-_LOCAL_ALIGN, _MAX_LAUNCHES = 16, 256
-
-
-def local_sizer(
-    function: Function, kernel: Kernel, device: Device, config: LaunchConfig
-) -> Callable[[list[Any]], None] | LocalOffsets | None:
+def local_sizer(function: Function, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
     """Return the function that replaces each `Local` in the values of a launch by the kernel's own object; None if there can be none.
 
     It raises LaunchError if the device does not have that much shared memory.
     """
-    if function._launcher.has_local_offsets:
-        offsets = [(each.number, each) for each in function._signature.arguments if each.kind == "local"]
-        return LocalOffsets(function, kernel, device, config, offsets) if offsets else None
     places = [(each.number, each) for each in function._signature.arguments if each.kind == "local" or each.accepts_local]
     if not places:
         return None

@@ -19,9 +19,9 @@ from devmod._util.numpy import np
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
-from devmod._values.info import block_text, unmet_needs
+from devmod._values.info import block_text
 from devmod._values.param import type_text
-from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
+from devmod.backend import Once, constants_of, environment_text, escape, fits, requirements, tag_problem
 from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
@@ -30,7 +30,7 @@ from devmod_runtime._device.stream import current_stream, is_in_stream
 from devmod_runtime._device.stream import entered as _entered
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes, Signature
-from devmod_runtime._launch.call import Call, HostCall, LocalOffsets
+from devmod_runtime._launch.call import Call, HostCall
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument, getter
 from devmod_runtime._launch.packs import with_packs
@@ -412,24 +412,18 @@ class Function(ProcessLocal):
         kernel: Kernel,
         stream: Stream,
         shape: Any,
-        set_sizes: Callable[[list[Any]], None] | LocalOffsets | None,
+        set_sizes: Callable[[list[Any]], None] | None,
     ) -> Callable[[list[Any]], Any]:
         """Return the function that queues a launch, and cache it under `key` for the next plain call."""
-        enqueue: Callable[[list[Any]], Any]
-        if isinstance(set_sizes, LocalOffsets):
-            enqueue = _with_offsets(set_sizes, lambda shape: self._enqueuer(kernel, stream, shape))
-        else:
-            enqueue = self._enqueuer(kernel, stream, shape)
-            if set_sizes is not None:
-                enqueue = _with_sizes(set_sizes, enqueue)
+        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
+        if self._packs:
+            enqueue = with_packs(self._packs, stream.device, enqueue)
+        if set_sizes is not None:
+            enqueue = _with_sizes(set_sizes, enqueue)
         if len(self._callers) >= _MAX_CALLERS:
             self._callers.clear()
         self._callers[key] = kernel.plain_caller(stream, shape, self._signature.arguments) if self._checked_by_kernel else enqueue
         return enqueue
-
-    def _enqueuer(self, kernel: Kernel, stream: Stream, shape: Any) -> Callable[[list[Any]], Any]:
-        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
-        return with_packs(self._packs, stream.device, enqueue) if self._packs else enqueue
 
     def keep_host_call(self, call: Call, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
         """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
@@ -604,7 +598,7 @@ class Function(ProcessLocal):
         return kernel
 
     def _build(self, device: Device) -> Kernel:
-        if problem := unmet_needs(self._signature.interface, device):
+        if problem := fits(requirements(self._signature.interface), device.capabilities):
             raise DeviceNotFoundError(f"{self.label} {problem}", kind=self._launcher.kind, function=self.name)
         return self._launcher.kernel(device)
 
@@ -673,23 +667,6 @@ def _are_counts(*dims: Dims) -> bool:
 
 def _unchanged(value: Local) -> Local:
     return value
-
-
-def _with_offsets(offsets: LocalOffsets, enqueuer: Callable[[Any], Callable[[list[Any]], Any]]) -> Callable[[list[Any]], Any]:
-    """Return the function that queues a launch. `enqueuer` makes it for a shape, which depends on the sizes of `Local` arguments."""
-    by_shape: dict[Any, Callable[[list[Any]], Any]] = {}
-
-    def call(values: list[Any]) -> Any:
-        shape = offsets.replace(values)
-        try:
-            enqueue = by_shape[shape]
-        except KeyError:
-            if len(by_shape) >= _MAX_CALLERS:
-                by_shape.clear()
-            enqueue = by_shape[shape] = enqueuer(shape)
-        return enqueue(values)
-
-    return call
 
 
 def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

@@ -195,9 +195,6 @@ class Launcher(ABC):
     has_packs : bool
         Whether a call takes buffers that are several values of the kernel (`devmod.Param.pack`). A kernel then receives one value for
         each: the object of `Device.allocate` for "ptr", and the bytes of the numbers.
-    has_local_offsets : bool
-        Whether the kernels take a `Local` as a byte offset into dynamic shared memory. They then receive its 4 bytes, and `Kernel.shape`
-        the memory of all `Local` arguments in ``shared_memory``. The shape must be hashable.
     interface : Interface or None
         The interface, if it is not that of the payload.
     """
@@ -210,7 +207,6 @@ class Launcher(ABC):
     has_images: bool = False
     has_addresses: bool = False
     has_packs: bool = False
-    has_local_offsets: bool = False
     interface: Interface | None = None
 
     @property

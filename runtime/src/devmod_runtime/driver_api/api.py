@@ -72,6 +72,9 @@ class Api(NamedTuple):
         The names of error codes. `implicit_capture` is that of the legacy default stream while a stream is captured that waits for it.
     wrong_context : tuple of str
         The errors of a launch whose thread has another context, or none.
+    refusals : frozenset of str
+        The errors of a load by which the device never runs the image, such as one without a binary for it. A bundle then tries the next
+        candidate. Memory that is full is none of them.
     sticky : frozenset of str
         The errors after which the driver refuses every later call of the process on the device.
     legacy_stream : int
@@ -104,6 +107,7 @@ class Api(NamedTuple):
     not_found: str
     implicit_capture: str
     wrong_context: tuple[str, ...]
+    refusals: frozenset[str]
     sticky: frozenset[str]
     legacy_stream: int
     legacy_handles: tuple[int, ...]

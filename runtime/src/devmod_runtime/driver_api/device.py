@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from threading import Lock, RLock
 
 from devmod import Device, Event, Launch, Stream
-from devmod.backend import Once
+from devmod.backend import Capabilities, Once
 from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_driver, check_earlier_event, check_event, fork_safe
 from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError, describe
@@ -381,6 +381,14 @@ class Graph:
 # -- Devices. The first use of a device retains its primary context.
 
 
+#: The names in `DriverDevice.limits` of the limits with which functions are compared. Static shared memory has no opt-in limit.
+_LIMITS = {
+    "block_x": "max_block_dim_x",
+    "block_y": "max_block_dim_y",
+    "block_z": "max_block_dim_z",
+    "block": "max_threads_per_block",
+    "shared_memory": "max_shared_memory_per_block",
+}
 #: The number of the legacy default stream in ``__cuda_array_interface__``, where 0 is not allowed.
 _INTERFACE_LEGACY = 1
 #: The last number that DLPack reserves for special streams.
@@ -407,7 +415,6 @@ class DriverDevice(Device):
 
     api: Api
     stream_type: type[DriverStream] = DriverStream
-    block_limits = (*(f"max_block_dim_{axis}" for axis in "xyz"), "max_threads_per_block")
 
     def __init__(self, driver: Driver, index: int) -> None:
         self.driver = driver
@@ -434,6 +441,10 @@ class DriverDevice(Device):
             except DriverError as error:
                 raise self.driver_error(f"the limits of {self} cannot be read", error) from error
         return self._limits
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(self, _LIMITS)
 
     @property
     def context(self) -> Context:

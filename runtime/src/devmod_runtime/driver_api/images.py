@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from devmod import Target
 from devmod.backend import Once, find_spec
-from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names
+from devmod.errors import DeviceNotFoundError, FormatError, FunctionNotFoundError, did_you_mean, list_names
 from devmod_readers.variables import read_variables
 from devmod_runtime import Programs, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
@@ -118,7 +118,9 @@ class DriverImages(Programs):
         Raises
         ------
         CompileError, FormatError
-            The source does not compile, the device cannot run the image, or the driver refuses it.
+            The source does not compile, or the driver refuses the image.
+        DeviceNotFoundError
+            The device cannot run the image.
         """
         return self._loaded.get(device, lambda: self.load(device))
 
@@ -144,7 +146,7 @@ class LoadedImage:
 
     Raises
     ------
-    CompileError, FormatError, LaunchError
+    CompileError, FormatError, LaunchError, DeviceNotFoundError
         The driver refuses the image.
     """
 
@@ -237,4 +239,5 @@ def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodErro
     if error.name in api.sticky:
         return device.driver_error(f"{device} loads no module", error)
     log = f": {error.log}" if error.log else ""
-    return FormatError(f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}", kind=kind)
+    text = f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}"
+    return DeviceNotFoundError(text, kind=kind) if error.name in api.refusals else FormatError(text, kind=kind)

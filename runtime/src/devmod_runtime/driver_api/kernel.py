@@ -40,7 +40,7 @@ _FOREIGN = (AttributeError, BufferError, LookupError, OverflowError, RuntimeErro
 
 #: The bytes and the alignment of a pointer.
 POINTER_BYTES = 8
-#: The bytes of the value of a `Local`: an offset into dynamic shared memory.
+#: The bytes of a parameter of kind "local", which is an offset into dynamic shared memory. No call passes one.
 OFFSET_BYTES = 4
 #: The largest alignment of a vector type.
 _MAX_ALIGN = 16
@@ -466,7 +466,6 @@ class DriverLauncher(ProgramLauncher):
     vec3_lanes = 3
     no_shared_memory = ""
     has_packs = True
-    has_local_offsets = True
 
     def kernel(self, device: Device) -> DriverKernel:
         return self.kernel_type(self.info, self.programs.get(device))
@@ -495,6 +494,12 @@ class DriverLauncher(ProgramLauncher):
             ) from error
 
     def local(self, nbytes: int) -> Any:
+        interface = self.info.interface
+        if interface is not None and any(param.kind == "local" for param in interface.params):
+            raise ConversionError(
+                "is a Local, and the kernel takes an offset into its dynamic shared memory, which devmod does not pass: compile it again, "
+                f"OpenCL C for opencl, or a source for {self.kind} that declares the memory in the kernel"
+            )
         raise ConversionError(
             f"is a Local, and {self.adoption.api.title} kernels take no shared memory as an argument: declare it in the kernel as extern "
             "__shared__, and pass shared_memory="

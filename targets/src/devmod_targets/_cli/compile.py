@@ -41,7 +41,7 @@ Examples:
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
   devmod compile k.cl k.comp -t opencl -t vulkan    # each source for the targets that take its language
   devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
-  devmod compile k.ptx -t cuda --function 'scale(handle, float32, int32)'   # an image of another compiler
+  devmod compile k.ptx -t cuda --function 'scale(handle, float32, int32)'   # a binary of another compiler
   devmod compile - -t opencl -o - < k.cl > k.devmod                # standard input and output
 """,
 )

@@ -37,11 +37,10 @@ Examples:
 @click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
               help="A target to build for. [default: one for each kind with a source]")  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", default="kernels.devmod", show_default=True, help="The file that `devmod build` writes.")
-@click.option("--no-schema", is_flag=True, help="Write no devmod.schema.json, with which editors complete and check the keys.")
 @click.option("--force", is_flag=True, help="Overwrite files.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
-def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool, force: bool, quiet: bool) -> None:
+def command(folder: Path, targets: tuple[str, ...], output: str, force: bool, quiet: bool) -> None:
     """Write FOLDER/devmod.toml for the kernels in FOLDER and below it, with comments that show the other keys.
 
     Sources of one name, such as blur.cl and blur.comp, are one kernel. Sources for several kinds, such as those in Slang, are compiled,
@@ -78,15 +77,13 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
     def read(text: str) -> Manifest:
         return manifest_of(Document(os.fspath(path), text, tomllib.loads(text)))
 
-    write = partial(manifest_text, os.fspath(folder), sources, targets, output=output, schema=not no_schema)
+    write = partial(manifest_text, os.fspath(folder), sources, targets, output=output)
     text = write()
     failures = _try(plan_of(read(text)), quiet=quiet)
     if failures:
         text = write(failures=failures)
         read(text)
-    contents = {path: text}
-    if not no_schema:
-        contents[folder / SCHEMA_NAME] = schema_text()
+    contents = {path: text, folder / SCHEMA_NAME: schema_text()}
     for each, text in contents.items():
         if not force and os.path.lexists(each) and not _has_text(each, text):
             raise FormatError(f"{each} exists; --force overwrites it")

@@ -108,8 +108,6 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
         argument = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
         gives = f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the"
         for trait, expected, actual in (("kind", declared.kind, param.kind), ("place", declared.at, param.at)):
-            if (expected, actual) == ("local", "scalar"):  # an offset into dynamic shared memory
-                continue
             if expected != actual and expected is not None and actual is not None:
                 raise error(param, f"{gives} {trait} {expected!r}; at {location} it is {actual!r}")
         if not type_name:

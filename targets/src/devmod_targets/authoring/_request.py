@@ -59,8 +59,6 @@ class CompileRequest(Value):
         The arguments of `devmod.compile`.
     data
         The source if it is not text (SPIR-V); b"" otherwise.
-    modules
-        Bitcode with functions that LLVM IR calls, in the order of the linking.
     warnings_as_errors
         Whether the compiler's warnings are errors. The payload does not depend on this.
     strict
@@ -79,7 +77,6 @@ class CompileRequest(Value):
         "include",
         "language",
         "listings",
-        "modules",
         "name",
         "name_expressions",
         "options",
@@ -102,7 +99,6 @@ class CompileRequest(Value):
     include: Sequence[str]
     name_expressions: Sequence[str]
     data: bytes
-    modules: Sequence[bytes]
     warnings_as_errors: bool
     strict: bool
     listings: bool
@@ -122,7 +118,6 @@ class CompileRequest(Value):
         include: Sequence[str] = (),
         name_expressions: Sequence[str] = (),
         data: bytes = b"",
-        modules: Sequence[bytes] = (),
         *,
         warnings_as_errors: bool = False,
         strict: bool = False,
@@ -142,7 +137,6 @@ class CompileRequest(Value):
             include=tuple(include),
             name_expressions=tuple(name_expressions),
             data=data,
-            modules=tuple(modules),
             warnings_as_errors=warnings_as_errors,
             strict=strict,
             listings=listings,

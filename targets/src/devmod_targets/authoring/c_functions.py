@@ -165,22 +165,32 @@ def declarations(parent: Any, is_own: Callable[[Any], bool], scope: str = "") ->
             yield scope, cursor
 
 
+def qualified_name(cursor: Any) -> str:
+    """Return a function's name with its namespaces. Anonymous ones are omitted."""
+    parts = [cursor.spelling]
+    scope = cursor.semantic_parent
+    while scope is not None and scope.kind.name in ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL"):
+        parts += [scope.spelling] if scope.kind.name == "NAMESPACE" and not scope.is_anonymous() else []
+        scope = scope.semantic_parent
+    return "::".join(reversed(parts))
+
+
 def global_types(
-    declared: Iterable[tuple[str, Any]], image: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
+    declared: Iterable[tuple[str, Any]], binary: bytes, number_type: Callable[[Any], tuple[str, int]] = element_type
 ) -> dict[str, list[Any]]:
-    """Return the element type and the lengths of the global variables that an image has, by name, for `Interface.extra`.
+    """Return the element type and the lengths of the global variables that a binary has, by name, for `Interface.extra`.
 
     Parameters
     ----------
     declared
         The `declarations` of the source.
-    image
-        The image, as `read_variables` takes it.
+    binary
+        The binary, as `read_variables` takes it.
     number_type
         Returns what `element_type` returns, for the types of one language.
     """
     found: dict[str, list[Any]] = {}
-    variables = read_variables(image)
+    variables = read_variables(binary)
     for scope, cursor in declared if variables else ():
         if cursor.kind.name != "VAR_DECL" or scope + cursor.spelling not in variables:
             continue
@@ -331,27 +341,17 @@ class CFunctions:
             symbol = cursor.mangled_name if cursor.kind.name == "FUNCTION_DECL" else ""
             # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
             if symbol in symbols and (symbol not in cursors or all(parameter_names(cursor, self._library))):
-                cursors[symbol] = (self.qualified_name(cursor), cursor)
+                cursors[symbol] = (qualified_name(cursor), cursor)
         for name, cursor in instances.items():
             if name in self._requested or not cursor.location.is_in_system_header:
                 cursors.setdefault(cursor.mangled_name, (name, cursor))
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
 
-    def with_globals(self, functions: dict[str, ReflectedFunction], image: bytes) -> dict[str, ReflectedFunction]:
+    def with_globals(self, functions: dict[str, ReflectedFunction], binary: bytes) -> dict[str, ReflectedFunction]:
         """Return functions whose interfaces have the types of the global variables of the linked file."""
-        types = global_types(declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header), image, self._type)
+        types = global_types(declarations(self._unit.cursor, lambda each: not each.location.is_in_system_header), binary, self._type)
         return with_globals(functions, types)
-
-    @staticmethod
-    def qualified_name(cursor: Any) -> str:
-        """Return a function's name with its namespaces. Anonymous ones are omitted."""
-        parts = [cursor.spelling]
-        scope = cursor.semantic_parent
-        while scope is not None and scope.kind.name == "NAMESPACE":
-            parts += [] if scope.is_anonymous() else [scope.spelling]
-            scope = scope.semantic_parent
-        return "::".join(reversed(parts))
 
     def location(self, cursor: Any) -> str:
         """Return where a function is, such as "k.c:12"."""

@@ -427,11 +427,6 @@ class ClangBuild:
         self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, ("-S",), "devmod.ll")
         return Path(self._folder, "devmod.ll").read_text(encoding="utf-8", errors="replace")
 
-    def llvm_bitcode(self, flags: Sequence[str], defines: Mapping[str, str]) -> bytes:
-        """Return the result of `llvm_ir` as bitcode, without the text."""
-        self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, ("-c",), "devmod.bc")
-        return Path(self._folder, "devmod.bc").read_bytes()
-
     def bitcode(self) -> bytes:
         """Return the result of `llvm_ir` as bitcode."""
         arguments = [
@@ -468,9 +463,9 @@ class ClangBuild:
             Path(self._folder, _OBJECT).write_bytes(self._request.data)
         else:
             self._assemble(flags)
-        return self.link_object(link_flags)
+        return self._link_object(link_flags)
 
-    def link_object(self, link_flags: Sequence[str]) -> bytes:
+    def _link_object(self, link_flags: Sequence[str]) -> bytes:
         """Link the object again, with other flags. Return the linked file.
 
         Raises
@@ -485,7 +480,7 @@ class ClangBuild:
     def relink(self, data: bytes, link_flags: Sequence[str]) -> bytes:
         """Link another object in the place of that of `link`. Return the linked file."""
         Path(self._folder, _OBJECT).write_bytes(data)
-        return self.link_object(link_flags)
+        return self._link_object(link_flags)
 
     def object(self) -> bytes:
         """Return the object of `link` or `relink`."""

@@ -1,4 +1,4 @@
-"""Read the signatures of kernels in LLVM IR text. The image of the same module has the sizes."""
+"""Read the signatures of kernels in LLVM IR text. The binary of the same module has the sizes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from devmod_targets.authoring import CompileRequest
 
-    #: The size and the alignment of each argument in the image, and the fixed block of threads.
-    ImageKernel = tuple[Sequence[tuple[int, int]], tuple[int, int, int] | None]
+    #: The size and the alignment of each argument in the binary, and the fixed block of threads.
+    BinaryKernel = tuple[Sequence[tuple[int, int]], tuple[int, int, int] | None]
 
 _SYMBOL = r'@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[-\w$.]+))'
 _GLOBAL = re.compile(_SYMBOL)
@@ -30,8 +30,8 @@ _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 _NAME = re.compile(r'%(?:"([^"]+)"|([A-Za-z_][\w.]*))\s*$')
 
 
-def ir_kernels(request: CompileRequest, text: str, kernels: Mapping[str, ImageKernel]) -> dict[str, ReflectedFunction]:
-    """Return the kernels of an image by symbol, with the types that their definitions in the IR have.
+def ir_kernels(request: CompileRequest, text: str, kernels: Mapping[str, BinaryKernel]) -> dict[str, ReflectedFunction]:
+    """Return the kernels of a binary by symbol, with the types that their definitions in the IR have.
 
     IR has no unsigned integers: an integer is signed unless the declared fmap has an unsigned one of its size. The element type of a
     pointer is unknown.

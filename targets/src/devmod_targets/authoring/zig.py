@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["LibraryHeaders", "ZigResult", "find_zig", "library_headers", "linked_files", "run_zig", "toolchain"]
+__all__ = ["LibraryHeaders", "ZigResult", "find_zig", "library_headers", "run_zig", "toolchain"]
 
 
 class LibraryHeaders(NamedTuple):
@@ -77,12 +77,6 @@ def toolchain() -> str:
 def library_headers(zig: str, processor: str) -> LibraryHeaders:
     """Return the headers of C and C++ for a processor, such as "hexagon". `zig` is the path of zig in the wheel."""
     return LibraryHeaders(toolchain(), *library_folders(os.path.dirname(zig), processor))
-
-
-def linked_files(modules: Sequence[bytes]) -> tuple[dict[str, bytes], list[str]]:
-    """Return files for modules in bitcode, and clang's flags that link into LLVM IR what it needs of them."""
-    files = {f"library{number}.bc": module for number, module in enumerate(modules)}
-    return files, [part for name in files for part in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", name)]
 
 
 def run_zig(

@@ -41,8 +41,8 @@ _ENTRIES = {
 }
 #: Suffixes that `find_sources` includes only if the caller names a kind: most files with these suffixes contain no kernel.
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
-#: Suffixes of sources whose functions the manifest must declare: images, usually the output of another build, and Triton's functions.
-_IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin", "py")
+#: Suffixes of sources whose functions the manifest must declare: binaries, usually the output of another build, and Triton's functions.
+_BINARY_SUFFIXES = ("ptx", "cubin", "fatbin", "py")
 #: By suffix, the word before a parameter of local memory. Its size is not part of the source.
 _LOCAL = {"cl": "(?:__)?local", "metal": "threadgroup"}
 #: The bytes of the types of OpenCL C and Metal.
@@ -70,11 +70,11 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], lis
     folder
         The folder. Hidden folders, and folders of builds and environments, are left out.
     kinds
-        The kinds whose sources to find. Default: all kinds, without the suffixes that most often belong to other files. Images of other
+        The kinds whose sources to find. Default: all kinds, without the suffixes that most often belong to other files. Binaries of other
         compilers, such as PTX, are not included.
     """
     specs = _specs(kinds)
-    excluded = _IMAGE_SUFFIXES if kinds else (*_IMAGE_SUFFIXES, *_AMBIGUOUS_SUFFIXES)
+    excluded = _BINARY_SUFFIXES if kinds else (*_BINARY_SUFFIXES, *_AMBIGUOUS_SUFFIXES)
     suffixes = {suffix for spec in specs for suffix in spec.languages if suffix not in excluded}
     result: list[str] = []
     unusable: list[str] = []
@@ -137,7 +137,6 @@ def manifest_text(
     targets: Sequence[str] = (),
     *,
     output: str = "kernels.devmod",
-    schema: bool = True,
     failures: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
     """Return the manifest of some sources.
@@ -152,8 +151,6 @@ def manifest_text(
         The targets. Default: one for each kind that takes a source, with the architectures of its spec's example where it needs some.
     output
         The bundle.
-    schema
-        Whether the first line names the JSON schema for editors.
     failures
         The kernels and the kinds that are left out, with the reasons.
     """
@@ -191,7 +188,7 @@ def manifest_text(
     first = {kind: text for (_, kind), text in reversed([*failures.items()])}
     absent_targets = {text: first[kind] for text in targets if (kind := parse_target(text).kind) in absent}
     texts = {"output": _quote(output), "targets": _array(targets, 88, absent_targets), "kernels": "\n".join(kernels)}
-    return (f"#:schema ./{SCHEMA_NAME}\n" if schema else "") + Template(_resource("skeleton.toml")).substitute(texts)
+    return f"#:schema ./{SCHEMA_NAME}\n" + Template(_resource("skeleton.toml")).substitute(texts)
 
 
 def example_target(source: str) -> str:

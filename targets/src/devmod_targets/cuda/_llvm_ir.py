@@ -10,9 +10,9 @@ from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.llvm_signatures import ir_kernels
-from devmod_targets.authoring.zig import linked_files, run_zig, toolchain
+from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.cuda._checks import unresolved_function
-from devmod_targets.cuda._declared_kernels import with_entry
+from devmod_targets.cuda.signatures.declared import with_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     clang = ["clang", "--no-default-config", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
     level = [] if any(option.startswith("-O") for option in options) else ["-O3"]
     source = {"program.ll": data}
-    files, linked = linked_files(request.modules)
-    arguments = [*clang, f"-march={arch}", *level, *options, *linked, "program.ll", "-o", "program.ptx"]
-    result = _run(request, arguments, {**source, **files}, "program.ptx")
+    arguments = [*clang, f"-march={arch}", *level, *options, "program.ll", "-o", "program.ptx"]
+    result = _run(request, arguments, source, "program.ptx")
     ptx = result.output.decode()
     text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], source, "text.ll").output.decode()
     unresolved = unresolved_function(ptx)

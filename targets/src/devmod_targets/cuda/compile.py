@@ -10,22 +10,20 @@ from __future__ import annotations
 import re
 
 from devmod import Origin, Target
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
+from devmod.errors import CompileError
 from devmod.targets.cuda import SPEC
-from devmod_readers.nvidia import check_declared, read_ptx
 from devmod_readers.options.cuda import check_options, check_values, writes_folders
 from devmod_targets._included import unresolved_names
-from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, merge_declared, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, complete_source, warn_caller
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
+from devmod_targets.cuda._binary import join, wrap_binary
 from devmod_targets.cuda._checks import check_program, wide_shuffle
-from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._headers import has_header
-from devmod_targets.cuda._image import join, wrap_image
 from devmod_targets.cuda._portable import compile_portable
-from devmod_targets.cuda._reflect import own_kernels, read_early, read_kernels
-from devmod_targets.cuda._reflect_clang import DIALECT
 from devmod_targets.cuda.nvrtc import clock_error, diagnostics, read_reports
+from devmod_targets.cuda.signatures.reader import own_kernels, read_early, read_functions
+from devmod_targets.cuda.signatures.source import DIALECT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +31,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from devmod import FunctionInfo
-    from devmod_targets.cuda._reflect_clang import SourceKernels
     from devmod_targets.cuda.nvcc import PreprocessedSource
+    from devmod_targets.cuda.signatures.source import SourceKernels
 
 
 _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
@@ -78,7 +76,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
         payload, warnings = compile_ir(request)
     elif request.language in ("PTX", "cubin", "fatbin"):
-        (payload, reports), warnings = wrap_image(request, check_format(request.target)), []
+        (payload, reports), warnings = wrap_binary(request, check_format(request.target)), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
             raise request.error(
@@ -134,8 +132,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     if fmt == "cuda":
         check_visible(request, ptx[0], programs[0].lowered)
     _check_equal(archs, [dict.fromkeys(own_kernels(text, is_nvcc=is_nvcc)) for text in ptx] if len(ptx) > 1 else [{}])
-    images = [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)]
-    fmaps, reader = _functions(request, source, images, programs[0].version, preprocessed[0] if preprocessed else None, early)
+    fmaps, reader = read_functions(request, source, programs, preprocessed[0] if preprocessed else None, early)
     _check_equal(archs, fmaps)
     toolchain = [compiler.toolchain(preprocessed) if preprocessed else nvrtc.toolchain(), *filter(None, [reader])]
     if fmt == "fatbin":
@@ -167,47 +164,6 @@ def _of_hip(text: str) -> str:
     wide = wide_shuffle(text)
     text = text.replace("the CUDA C++ source", "the HIP source", 1)
     return f"the HIP source does not compile: {wide}" if wide else text + hint * (" the PTX:" in text)
-
-
-def _functions(
-    request: CompileRequest,
-    source: SelfContainedSource,
-    images: Sequence[tuple[str, Mapping[str, str]]],
-    version: tuple[int, int],
-    preprocessed: PreprocessedSource | None,
-    early: SourceKernels | None,
-) -> tuple[list[dict[str, FunctionInfo]], str]:
-    """Return the functions of each image, and the reader of their types."""
-    try:
-        kernels, reader = read_kernels(request, source, source.options, images, version, preprocessed, early)
-    except ToolchainNotFoundError:
-        # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no symbols of name expressions.
-        if not request.fmap or not all(info.arg_types for info in request.fmap.values()) or (preprocessed and request.name_expressions):
-            raise
-        entries = [own_kernels(ptx, is_nvcc=preprocessed is not None).values() for ptx, _ in images]
-        kernels = [declared_kernels(request, each, lowered) for each, (_, lowered) in zip(entries, images, strict=True)]
-        reader = ""
-    if not all(kernels):
-        raise request.error(
-            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, "
-            "such as name_expressions=['scale<float>']"
-        )
-    fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
-    for fmap, (ptx, _) in zip(fmaps, images, strict=True):
-        _check_sizes(request, fmap, ptx)
-    return fmaps, reader
-
-
-def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], ptx: str) -> None:
-    """Raise CompileError for a declared function whose arguments have other sizes than those of the PTX."""
-    declared = {info.name for info in (request.fmap or {}).values()}
-    entries = read_ptx(ptx, declared) if declared else {}
-    for name, info in fmap.items():
-        if info.name in entries:
-            try:
-                check_declared(info, entries[info.name])
-            except FormatError as error:
-                raise request.error(str(error), function=name) from None
 
 
 def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo | None]]) -> None:

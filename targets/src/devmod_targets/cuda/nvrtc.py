@@ -160,9 +160,9 @@ def toolchain(*, distribution: str = DISTRIBUTION) -> str:
     return ", ".join(parts)
 
 
-def include_folders(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:
+def include_folders() -> tuple[str, ...]:
     """Return the folders of the headers in NVIDIA's wheels."""
-    return _load(distribution).folders
+    return _load(DISTRIBUTION).folders
 
 
 def arch_names(*, distribution: str = DISTRIBUTION) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon import SPEC
-from devmod_readers.dwarf import read_functions
 from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_files
@@ -13,7 +12,7 @@ from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import element_type
 from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
-from devmod_targets.authoring.instances import ending_of, explicit_instances, keys_of
+from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.authoring.zig import find_zig, library_headers
 
 TYPE_CHECKING = False
@@ -49,7 +48,7 @@ _LIBCPP = (
     "_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0",
 )
 #: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names them.
-_LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack")
+_LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack", "-s")
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -58,8 +57,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Parameters
     ----------
     request
-        The compile request. Its fmap is merged with the functions that libclang reads in the source; or with those in the debug information
-        of LLVM IR, assembly or an object.
+        The compile request. Its fmap is merged with the functions that libclang reads in the source. It declares those of LLVM IR, assembly
+        and objects.
 
     Returns
     -------
@@ -96,12 +95,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         if is_source or language == "ir":
             source["asm"], log, reports = build.compile([*machine, *freestanding, *options.flags], options.defines)
         # The assembler needs the options of the processor too, such as -mhvx.
-        code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], [*_LINK, "-s"])
+        code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], _LINK)
         symbols = exported_functions(code)
         declared = {info.name for info in (request.fmap or {}).values()}
         if not symbols or not declared.issubset(symbols):
             # Hidden functions are functions of the module if the caller declares them, or if there are no others.
-            code = build.relink(export_hidden(build.object(), declared if symbols else ()), [*_LINK, "-s"])
+            code = build.relink(export_hidden(build.object(), declared if symbols else ()), _LINK)
             symbols = exported_functions(code)
         source["obj"] = build.object()
         if keeps_ir and (is_source or language == "ir"):
@@ -109,8 +108,6 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             bitcode = build.bitcode()
             source.setdefault("ir", ir)
             source.setdefault("bc", bitcode)
-        # Relocations are applied to debug information when the file is linked.
-        debug = b"" if is_source else build.link_object(_LINK)
         sources, files = build.sources(), build.files
     _check_arch(request, code)
     if not symbols:
@@ -121,7 +118,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         log += warnings
         fmap = merge_declared(SPEC, reflected, request.fmap)
     else:
-        fmap, readers = _debug_functions(request, symbols, debug), []
+        fmap, readers = _declared_functions(request, symbols), []
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log, reports)
     return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources), files)
@@ -199,22 +196,14 @@ def _function(source: CFunctions, cursor: Any, symbol: str) -> ReflectedFunction
     return ReflectedFunction(symbol, types, params, None, source.location(cursor), extra=extra)
 
 
-def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
-    """Return the functions that the debug information describes or the caller declares."""
-    try:
-        functions = described_functions(debug, symbols)
-    except FormatError as error:
-        raise request.error(f"the {request.language} source {request.name} cannot be read: {error}") from None
-    if not functions and request.fmap is None:
+def _declared_functions(request: CompileRequest, symbols: Sequence[str]) -> dict[str, FunctionInfo]:
+    """Return the functions that the caller declares: LLVM IR, assembly and objects have no types."""
+    if request.fmap is None:
         raise request.error(
-            f"the signatures of {request.name} are unknown: {request.language} without debug information has no types. Declare the "
-            f"functions: devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}"
+            f"the signatures of {request.name} are unknown: {request.language} has no types of arguments. Declare the functions: "
+            f"devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}"
         )
-    known = {function.symbol for function in functions.values()}
-    declared = request.fmap or {}
-    return merge_declared(SPEC, functions, {name: info for name, info in declared.items() if info.name in known}) | merge_declared(
-        SPEC, None, {name: info for name, info in declared.items() if info.name not in known}
-    )
+    return merge_declared(SPEC, None, request.fmap)
 
 
 def _arch(request: CompileRequest) -> str:
@@ -244,7 +233,7 @@ def _check_arch(request: CompileRequest, code: bytes) -> None:
         )
 
 
-# -- The functions that a shared object exports, in the order of their addresses, their signatures, and those that an object hides.
+# -- The functions that a shared object exports, in the order of their addresses, and those that an object hides.
 
 
 _SYMBOLS, _FUNCTION, _LOCAL = 2, 2, 0
@@ -264,19 +253,6 @@ def exported_functions(code: bytes) -> list[str]:
             if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
                 results.append((address, names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")))
     return [name for _, name in sorted(results)]
-
-
-def described_functions(code: bytes, symbols: Collection[str]) -> dict[str, ReflectedFunction]:
-    """Return the functions with a signature in the debug information, by name for callers.
-
-    Raises
-    ------
-    FormatError
-        The debug information is damaged.
-    """
-    found = read_functions(code, symbols)
-    keys = keys_of((symbol, name) for symbol, (name, _) in found.items())
-    return {keys[symbol]: function for symbol, (_, function) in found.items() if function is not None}
 
 
 def export_hidden(code: bytes, names: Collection[str]) -> bytes:

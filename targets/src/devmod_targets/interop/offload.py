@@ -11,7 +11,7 @@ from devmod_readers.amdgpu import read_code_object
 from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_readers.offload import read_images as read_images
 from devmod_targets.authoring import CompileRequest, merge_declared
-from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, with_entry, without_types
+from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_entry, without_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Kernels of Triton: those that it has compiled, and JIT functions, which it compiles here. `load` imports no Triton.
 
 The signature comes from the source of the kernel, the block from the number of warps, and the size of the dynamic shared memory from the
-metadata. Triton's launcher passes pointers to scratch memory after the arguments; the kernel's image has their number.
+metadata. Triton's launcher passes pointers to scratch memory after the arguments; the kernel's binary has their number.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def load(kernel: Any, fmt: str = "") -> devmod.Module:
     ArgumentError
         `kernel` is not a compiled kernel of Triton.
     FormatError
-        The kernel has no such format or an argument that is not supported, or its image does not fit its signature.
+        The kernel has no such format or an argument that is not supported, or its binary does not fit its signature.
 
     Notes
     -----
@@ -187,7 +187,7 @@ def _hidden_slots(name: str, slots: Sequence[Slot], entry: KernelEntry | None, m
         count = len(entry.params) - len(slots)
         if not 0 <= count <= len(_HIDDEN):
             raise FormatError(
-                f"the image of the Triton kernel {name!r} does not fit its signature: it has {len(entry.params)} parameters; expected "
+                f"the binary of the Triton kernel {name!r} does not fit its signature: it has {len(entry.params)} parameters; expected "
                 f"{len(slots)} arguments and at most {len(_HIDDEN)} scratch pointers",
                 function=name,
             )
@@ -205,13 +205,13 @@ def _check_entry(name: str, slots: Sequence[Slot], entry: KernelEntry, block: tu
     for number, (slot, place) in enumerate(zip(slots, entry.params, strict=True)):
         if slot.size != place.size:
             raise FormatError(
-                f"the image of the Triton kernel {name!r} does not fit its signature: parameter {number + 1} has {place.size} bytes, and "
+                f"the binary of the Triton kernel {name!r} does not fit its signature: parameter {number + 1} has {place.size} bytes, and "
                 f"{slot.param.name!r} has {slot.size}",
                 function=name,
             )
     if entry.block is not None and entry.block != block:
         raise FormatError(
-            f"the image of the Triton kernel {name!r} does not fit its metadata: it requires blocks of {entry.block} threads, and the "
+            f"the binary of the Triton kernel {name!r} does not fit its metadata: it requires blocks of {entry.block} threads, and the "
             f"metadata has {block}",
             function=name,
         )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array", "bounds", "load"]
 
-_IMAGE = re.compile(r"(.+)\.sm\d{2,3}[af]?\.(cubin|ptx)")
+_BINARY = re.compile(r"(.+)\.sm\d{2,3}[af]?\.(cubin|ptx)")
 _SYMBOL = re.compile(r"(.+?)(_[0-9a-f]{8})?_cuda_kernel_(forward|backward)")
 _LARGEST = 64 << 20
 _MAX_DIMENSIONS = 4
@@ -53,26 +53,26 @@ def load(folder: str | os.PathLike[str], name: str = "") -> devmod.Module:
     Raises
     ------
     FormatError
-        The folder has no module of Warp or several, a file is damaged or no regular file, or an image does not fit the source.
+        The folder has no module of Warp or several, a file is damaged or no regular file, or a binary does not fit the source.
     OSError
         A file cannot be read.
     """
     path = Path(folder)
-    images = sorted((match[1], match[2], each) for each in path.iterdir() if (match := _IMAGE.fullmatch(each.name)) is not None)
-    stems = sorted({stem for stem, _, _ in images})
+    binaries = sorted((match[1], match[2], each) for each in path.iterdir() if (match := _BINARY.fullmatch(each.name)) is not None)
+    stems = sorted({stem for stem, _, _ in binaries})
     if name:
-        images = [each for each in images if each[0] == name]
-    if not images or (len(stems) > 1 and not name):
+        binaries = [each for each in binaries if each[0] == name]
+    if not binaries or (len(stems) > 1 and not name):
         expected = "pass name= to choose one" if stems else "expected files such as k.sm90.cubin"
         expected = f"expected the module {name!r}" if name else expected
         raise FormatError(f"the folder {os.fspath(folder)!r} has {len(stems)} modules of Warp: {list_names(stems)}; {expected}")
-    stem = images[0][0]
+    stem = binaries[0][0]
     text = _read(path / f"{stem}.cu").decode("utf-8", "replace")
     sizes = _read_sizes(path / f"{stem}.meta")
     kernels = list(read_kernels(text))
     block = read_block(text)
     modules = []
-    for _, fmt, file in images:
+    for _, fmt, file in binaries:
         code = _read(file)
         entries = read_cubin(code) if fmt == "cubin" else read_ptx(code.decode("utf-8", "replace"))
         fmap = {key: _function(kernel, entries, sizes, block, file.name) for key, kernel in _by_key(kernels).items()}

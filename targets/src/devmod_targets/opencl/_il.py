@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 from devmod import Origin
+from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
 from devmod.targets.opencl import SPEC
 from devmod_readers.spirv import read_imports, read_kernels, read_module
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.authoring._declared import argument_bytes
-from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls
-from devmod_targets.opencl.device._definitions import define
-from devmod_targets.opencl.device._names import read_builtins, rename
-from devmod_targets.opencl.device._processors import MissingFunctionError, Spirv
+from devmod_targets.authoring.zig import run_zig
+from devmod_targets.opencl._definitions import define
+from devmod_targets.opencl._names import read_builtins, rename
+from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls, compile_definitions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
 _VERSIONS = ("1.0", "1.4")
 #: The functions for which clang's SPIR-V does not work: it gives copies a stride of 32 bits, which SPIR-V does not allow.
 _OWN = re.compile(r"\b(?:async_work_group_\w+|wait_group_events)\b")
+#: The definitions have pointers to any address space, which LLVM replaces when it inlines them. A device chooses its vectors itself.
+_OUTPUT = [
+    *("-c", "-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops"),
+    *("-Xclang", "-mlink-builtin-bitcode", "-Xclang", "definitions.bc"),
+]
 _SPACES = {"buffer": ("GLOBAL", "CONSTANT"), "local": ("LOCAL",), "scalar": ("PRIVATE",), "image": ("GLOBAL",), "sampler": ("PRIVATE",)}
-#: What a device must have for a capability, by its number.
-_NEEDS = {9: "fp16", 10: "fp64", 12: "int64_atomics", 13: "images", 14: "images", 15: "images", 58: "subgroups", 61: "subgroups"}
 
 
 def compile_il(
@@ -55,9 +59,9 @@ def compile_il(
     program = ClangProgram(request, source, standard)
     code, warnings = b"", list[str]()
     for version in _VERSIONS:
-        processor = Spirv(request, version)
+        flags = [f"--target=spirv64v{version}-unknown-unknown"]
         try:
-            code, warnings = program.compile(processor.flags, "-c")
+            code, warnings = program.compile(flags, "-c")
             break
         except CompileError as error:
             if version == _VERSIONS[-1] or "SPIR-V" not in error.log:
@@ -65,7 +69,7 @@ def compile_il(
     try:
         missing = read_imports(read_module(code))
         if missing or _OWN.search(source.text):
-            code = _define(request, source, program, processor, missing)
+            code = _define(program, flags, missing)
         module = read_module(code)
         calls = {_name(module, id_): [_name(module, each) for each in sorted(those)] for id_, those in module.calls.items()}
         check_calls(request, source, calls)
@@ -73,38 +77,41 @@ def compile_il(
     except FormatError as error:
         raise request.error(f"clang's SPIR-V of {request.name} {error}") from None
     program.warn(warnings, frames=1)
-    needs = {_NEEDS[number] for number in module.capabilities if number in _NEEDS}
+    needs = {name for name, feature in FEATURES.items() if not set(feature.spirv).isdisjoint(module.capabilities)}
     kernels = {name: each.replace(needs=tuple(sorted({*each.needs, *needs}))) for name, each in kernels.items()}
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), f"{program.toolchain}, {reader}", options, source.sources)
     return Payload("opencl", code, "il", merge_declared(SPEC, kernels, request.fmap), {"cl": source.text}, origin, source.files)
 
 
-def _define(request: CompileRequest, source: SelfContainedSource, program: ClangProgram, processor: Spirv, missing: Sequence[str]) -> bytes:
+def _define(program: ClangProgram, flags: Sequence[str], missing: Sequence[str]) -> bytes:
     """Return the SPIR-V of a program with devmod's definitions of the functions that clang does not compile to SPIR-V.
 
     Raises
     ------
     CompileError
-        devmod has no definition of a function.
+        devmod has no definition of a function, or LLVM refuses the program.
     """
-    text = program.compile(processor.flags, "-emit-llvm")[0].decode()
-    builtins = [each for each in read_builtins(text, processor.spaces) if each.symbol in missing or _OWN.fullmatch(each.name)]
+    request = program.request
+    text = program.compile(flags, "-emit-llvm")[0].decode()
+    builtins = [each for each in read_builtins(text) if each.symbol in missing or _OWN.fullmatch(each.name)]
     text, renamed = rename(text, builtins)
     definitions, unknown = define(renamed)
-    try:
-        if not unknown:
-            lines, _, modules = processor.compile(definitions)
-            return processor.link(text + lines, modules)
-    except MissingFunctionError:
-        unknown = [each.name for each in builtins]
-    name = unknown[0]
-    is_own = next(each for each in builtins if each.name == name).symbol == name
-    what = (
-        f"function {name!r}, which it does not define" if is_own else f"built-in function {name!r} with types for which clang has no SPIR-V"
-    )
-    end = "" if is_own else ". Use the source (the target 'opencl')"
-    raise request.error(f"{call_place(request, source, name)}: error: the program calls the {what}{end}")
+    if unknown:
+        name = unknown[0]
+        is_own = next(each for each in builtins if each.name == name).symbol == name
+        what, end = (
+            (f"function {name!r}, which it does not define", "")
+            if is_own
+            else (f"built-in function {name!r} with types for which clang has no SPIR-V", ". Use the source (the target 'opencl')")
+        )
+        raise request.error(f"{call_place(request, program.source, name)}: error: the program calls the {what}{end}")
+    files = {"program.ll": text.encode(), "definitions.bc": compile_definitions(definitions, flags)}
+    command = ["clang", "--no-default-config", "-x", "ir", "-Wno-override-module", *flags, *_OUTPUT, "program.ll", "-o", "out"]
+    result = run_zig(command, files, "out", kind="opencl")
+    if result.status:
+        raise request.error(f"LLVM cannot link {request.name} for opencl: {result.log[:500]}", log=result.log)
+    return result.output
 
 
 def _name(module: SpirvModule, id_: int) -> str:

@@ -1,4 +1,4 @@
-"""Run the clang of the wheel ziglang on OpenCL C."""
+"""Run the clang of the wheel ziglang on OpenCL C, for SPIR-V."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from devmod.errors import compile_error
+from devmod.errors import CompileError, compile_error
 from devmod_targets._text import header_text
 from devmod_targets.authoring import warn_caller
 from devmod_targets.authoring.zig import run_zig, toolchain
@@ -22,58 +22,35 @@ if TYPE_CHECKING:
 _BASE = "opencl-c-base.h"
 _PROGRAM = "program.cl"
 _DIAGNOSTIC = re.compile(r"^(?P<place>[^\n:]+:\d+:\d+: |)(?P<level>fatal error|error|warning): (?P<text>.*)$", re.MULTILINE)
-#: The extensions that every target has here. Whether a device has them is among the needs of a kernel.
+#: The extensions that clang compiles. Whether a device has them is among the needs of a kernel.
 _EXTENSIONS = ("cl_khr_fp16", "cl_khr_fp64", "__opencl_c_fp64", "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
 _WRITES = ("cl_khr_3d_image_writes", "__opencl_c_3d_image_writes")
 _SUBGROUPS = ("cl_khr_subgroups", "__opencl_c_subgroups", "cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
-#: The extras of devmod-core with clang, by kind.
-_EXTRAS = {"opencl": "build-opencl-il", "cuda": "build-cuda-opencl", "rocm": "build-rocm"}
-_LEVEL = re.compile(r"-O[0-3sz]?")
-
-
+#: The header of devmod's definitions of built-in functions.
+_DEFINITIONS = "devmod_spirv.h"
 #: With -fgnu89-inline, an inline function has its body here and not elsewhere, unless it is extern. Without it, one that is extern has.
 _EXTERN_INLINE = re.compile(r"\bextern\b[^;{}]*\binline\b|\binline\b[^;{}]*\bextern\b")
 
-#: clang's flags without LLVM's optimizations: devmod changes the program first, or a device's compiler optimizes it.
-UNOPTIMIZED = ("-O2", "-Xclang", "-disable-llvm-passes")
+#: clang's flags without LLVM's optimizations: a device's compiler optimizes the program.
+_UNOPTIMIZED = ("-O2", "-Xclang", "-disable-llvm-passes")
 
 
-def has_level(options: Iterable[str]) -> bool:
-    """Return whether the options have a level of optimization."""
-    return any(map(_LEVEL.fullmatch, options))
-
-
-def front_end(
-    request: CompileRequest,
-    text: str,
-    flags: Sequence[str],
-    output: Sequence[str],
-    *,
-    standard: str,
-    headers: Mapping[str, str] | None = None,
-    declared: bool = True,
-) -> ZigResult:
+def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_definitions: bool = False) -> ZigResult:
     """Run clang on a text. LLVM optimizes nothing.
 
     Parameters
     ----------
-    request
-        The compile request, for the kind.
     text
         The program.
     flags, output
         clang's flags of the target and of the source, and those of the output.
-    standard
-        The version of OpenCL C, such as "1.2"; "" if the flags have it.
-    headers
-        Headers that precede the text, in their order.
-    declared
-        Whether clang declares the built-in functions of OpenCL C.
+    are_definitions
+        Whether the text has definitions of the built-in functions of OpenCL C. Otherwise clang declares these functions.
     """
-    own = {_BASE: header_text("devmod_targets.opencl", f"headers/{_BASE}"), **(headers or {})}
-    arguments = ["clang", "--no-default-config", "-x", "cl", *([f"-cl-std=CL{standard}"] if standard else []), *flags]
+    headers = (_BASE, _DEFINITIONS) if are_definitions else (_BASE,)
+    arguments = ["clang", "--no-default-config", "-x", "cl", *flags]
     arguments += [
-        *UNOPTIMIZED,
+        *_UNOPTIMIZED,
         *([] if _EXTERN_INLINE.search(text) else ["-fgnu89-inline"]),
         "-cl-no-stdinc",
         "-nostdinc",
@@ -81,17 +58,25 @@ def front_end(
         "-fgnu-keywords",
     ]
     arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))]
-    arguments += ["-Xclang", "-fdeclare-opencl-builtins"] if declared else []
-    arguments += [part for name in own for part in ("-include", name)]
-    files = {name: content.encode() for name, content in own.items()}
-    kind = request.target.kind
+    arguments += [] if are_definitions else ["-Xclang", "-fdeclare-opencl-builtins"]
+    arguments += [part for name in headers for part in ("-include", name)]
     return run_zig(
         [*arguments, *output, _PROGRAM, "-o", "program.out"],
-        {**files, _PROGRAM: text.encode()},
+        {**{name: header_text(__package__, f"headers/{name}").encode() for name in headers}, _PROGRAM: text.encode()},
         "program.out",
-        kind=kind,
-        distribution=f"devmod-core[{_EXTRAS[kind]}]",
+        kind="opencl",
+        distribution="devmod-core[build-opencl-il]",
     )
+
+
+def compile_definitions(text: str, flags: Sequence[str]) -> bytes:
+    """Return definitions of built-in functions as bitcode. `flags` are those of the target."""
+    result = _front_end(text, ["-cl-std=CL2.0", "-w", *flags], ["-c", "-emit-llvm"], are_definitions=True)
+    if result.status:
+        raise CompileError(
+            f"devmod's definitions of the built-in functions of OpenCL C do not compile: {result.log[:500]}", kind="opencl", log=result.log
+        )
+    return result.output
 
 
 class ClangProgram(NamedTuple):
@@ -110,17 +95,16 @@ class ClangProgram(NamedTuple):
             The program has errors.
         """
         request = self.request
-        result = front_end(
-            request,
+        standard = [f"-cl-std=CL{self.standard}"] if self.standard else []
+        result = _front_end(
             self.source.text,
-            [*flags, *self.source.options],
+            [*standard, *flags, *self.source.options],
             ["-c" if output == "-c" else "-S", *([] if output == "-c" else [output])],
-            standard=self.standard,
         )
         log = re.sub(rf"(?m)^{re.escape(_PROGRAM)}(?=:)", lambda _: request.name, result.log)
         if result.status:
             errors = [f"{each['place']}error: {each['text']}" for each in _DIAGNOSTIC.finditer(log) if each["level"] != "warning"]
-            raise compile_error(request.target.kind, "OpenCL C", errors or [f"clang ended with status {result.status}"], log)
+            raise compile_error("opencl", "OpenCL C", errors or [f"clang ended with status {result.status}"], log)
         warnings = [each[0] for each in _DIAGNOSTIC.finditer(log) if each["level"] == "warning" and each["place"]]
         return result.output, [each for each in warnings if not each.startswith(f"./{_BASE}")]
 
@@ -156,15 +140,8 @@ def call_place(request: CompileRequest, source: SelfContainedSource, name: str) 
     return request.name
 
 
-#: A function of a module in LLVM IR with its body, a call there, and the name in a mangled symbol.
-_BODY = re.compile(r"^define [^\n]*?@([\w.$]+)\((.*?)^\}", re.MULTILINE | re.DOTALL)
-_CALLED = re.compile(r"@([\w.$]+)\(")
+#: The name in a mangled symbol.
 _MANGLED = re.compile(r"_Z(\d+)")
-
-
-def calls_of(text: str) -> dict[str, list[str]]:
-    """Return the functions that each function of a module in LLVM IR text calls, by their symbols."""
-    return {match[1]: [*dict.fromkeys(_CALLED.findall(match[2]))] for match in _BODY.finditer(text)}
 
 
 def check_calls(request: CompileRequest, source: SelfContainedSource, calls: Mapping[str, Iterable[str]]) -> None:

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from functools import cached_property
 
 from devmod import Param
-from devmod.backend import find_spec
 from devmod.errors import CompileError, compile_error, condition_hint
 from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
@@ -108,14 +107,15 @@ _FRONTEND_OPTIONS = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only"
 #: kernels, and an attribute of a vendor's subgroups in 32. No other warning is in more than two of the files of ggml, MNN and CLBlast.
 _COMMON_WARNINGS = ("-Wno-ignored-pragmas", "-Wno-unknown-attributes")
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
-#: The functions of extensions that clang does not declare: those of vendors and compilers by the prefix or suffix that Khronos's registry
-#: gives a vendor, and those of Khronos.
+#: The prefixes and suffixes that Khronos's registry gives vendors, in names of functions and types that clang does not declare.
+_VENDORS = "altera|amd|arm|img|intel|nv|qcom"
+#: The functions of extensions: those of vendors and compilers, and those of Khronos.
 _EXTENSIONS = re.compile(
-    r"(?:__|amd_|arm_|img_|intel_|qcom_)\w+|\w+_(?:altera|amd|arm|ext|img|intel|nv|qcom)|(?:sub_group|work_group|clock_read)_\w+"
+    rf"__\w+|(?:{_VENDORS})_\w+|\w+_(?:{_VENDORS}|ext)|(?:sub_group|work_group|clock_read)_\w+"
     r"|get_sub_group_\w+|async_work_group_copy_[23]D[23]D|dot_acc_sat(?:_\w+)?|dot_4x8packed_\w+|bit_reverse|bitfield_\w+"
 )
 #: An unknown name that is a type of a vendor's devices: Qualcomm's vectors of 32 lanes, and names with a vendor's prefix.
-_VENDOR_TYPE = re.compile(r"'(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:qcom|intel|arm|amd|img|nv)_\w+)'", re.IGNORECASE)
+_VENDOR_TYPE = re.compile(rf"'(?:(?:u?(?:char|short|int|long)|half|float|double)32|(?:{_VENDORS})_\w+)'", re.IGNORECASE)
 _OF_A_VENDOR = (
     ". It may be of one vendor's devices, and devmod reads the types of OpenCL C alone: put its kernels under a macro of these devices, "
     "such as #ifdef cl_qcom_vector_image_ops"
@@ -166,8 +166,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
     CompileError
         The program has errors other than calls of an extension's functions and inline assembly.
     """
-    kind = request.target.kind
-    library = load_libclang(find_spec(kind) or SPEC, "OpenCL C")
+    library = load_libclang(SPEC, "OpenCL C")
     has_standard = any(option.startswith("-cl-std=") for option in source.options)
     standard = "" if has_standard else "1.2"
     unit, errors, warnings, calls, reports = _parse(library, request, source, standard)
@@ -183,7 +182,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         log = "\n".join([*errors, *warnings, *reports])
         if _NOT_FOUND.search(errors[0]):
             errors[0] += f". {include_hint(request.include)}"
-        raise compile_error(kind, "OpenCL C", errors, log)
+        raise compile_error("opencl", "OpenCL C", errors, log)
     included_paths = {os.path.realpath(path) for path in source.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
@@ -198,7 +197,7 @@ def read(request: CompileRequest, source: SelfContainedSource, messages: list[st
         without, problems, _, undeclared, _ = _parse(library, request, source, standard, arguments=(*arguments, *first_error))
         return bool(problems), undeclared, {str(each.spelling) for each in _definitions(library, without)}
 
-    kernels = _kernels(library, unit, "" if warnings else source.text, kind)
+    kernels = _kernels(library, unit, "" if warnings else source.text)
     if any(param.kind == "buffer" and param.access == "r" for each in kernels.values() for param in each.params):
         written = written_parameters(library, unit.cursor.get_children())
         kernels = {
@@ -257,7 +256,7 @@ def _parse(
         (defines, "".join(f"#define {name} {value}\n" for name, value in source.defines.items()) + stand_ins),
     ]
     with_options = f" with the options {' '.join(source.options)}" if source.options else ""
-    unit = library.parse(main, arguments, files, kind=request.target.kind, description=f"the OpenCL C source {request.name}{with_options}")
+    unit = library.parse(main, arguments, files, kind="opencl", description=f"the OpenCL C source {request.name}{with_options}")
     names = dict(source.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
 
     def name_of(file: str) -> str:
@@ -348,7 +347,7 @@ def _first_word(cursor: Any) -> str:
     return next((str(token.spelling) for token in cursor.get_tokens()), "")
 
 
-def _kernels(library: Libclang, unit: Any, text: str, kind: str) -> dict[str, ReflectedFunction]:
+def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:
     kernels: dict[str, ReflectedFunction] = {}
     blocks: dict[str, dict[str, tuple[int, int, int]]] = {"reqd_work_group_size": {}, "work_group_size_hint": {}}
     subgroups: dict[str, int] = {}
@@ -367,7 +366,7 @@ def _kernels(library: Libclang, unit: Any, text: str, kind: str) -> dict[str, Re
         if subgroup:
             subgroups[cursor.spelling] = int(subgroup[1])
         if cursor.is_definition():
-            kernels[cursor.spelling] = _kernel(cursor, kind)
+            kernels[cursor.spelling] = _kernel(cursor)
     fixed, hints = blocks.values()
     open_names = open_functions(text)
     return {
@@ -400,7 +399,7 @@ def _with_needs(name: str, kernel: ReflectedFunction, needs: set[str], samples: 
     return kernel.replace(params=tuple(params), needs=tuple(sorted(needs)))
 
 
-def _kernel(cursor: Any, kind: str) -> ReflectedFunction:
+def _kernel(cursor: Any) -> ReflectedFunction:
     location = f"{os.path.basename(str(cursor.location.file))}:{cursor.location.line}"
     types: list[str] = []
     params: list[Param] = []
@@ -411,7 +410,7 @@ def _kernel(cursor: Any, kind: str) -> ReflectedFunction:
             name = repr(argument.spelling) if argument.spelling else str(index + 1)
             raise CompileError(
                 f"{location}: the kernel {cursor.spelling!r} takes {error} as its argument {name}, which devmod does not support",
-                kind=kind,
+                kind="opencl",
                 function=cursor.spelling,
                 argument=argument.spelling,
             ) from None

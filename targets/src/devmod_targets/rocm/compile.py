@@ -32,7 +32,6 @@ from devmod_targets.authoring.clang_build import (
 )
 from devmod_targets.authoring.instances import check_explicit, explicit_instances, instance_variables
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
-from devmod_targets.authoring.zig import linked_files
 from devmod_targets.rocm._headers import explain_cuda, headers
 
 TYPE_CHECKING = False
@@ -107,9 +106,9 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     request, libs_folder = split_option(request, DEVICE_LIBS)
     request, keeps_ir = take_flag(request, SAVE_TEMPS)
     options = clang_options(request, SPEC, standard)
-    modules = find_modules(libs_folder)
-    machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", *wave_options(options.options)]
-    version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [object_version(arch)]
+    modules = _find_modules(libs_folder)
+    machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", *_wave_options(options.options)]
+    version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
     warnings: list[str] = []
@@ -118,18 +117,15 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     with compiler_folder() as folder:
         own_headers = headers(request.language) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, own_headers, folder, ending=instance_variables(request.name_expressions))
-        device_library = link_flags(modules, arch, wave_of(arch, options.options), options.toolchain, folder)
+        device_library = _link_flags(modules, arch, _wave_of(arch, options.options), options.toolchain, folder)
         if modules:
             device_library.append("-DDEVMOD_DEVICE_LIBS")
         target_flags = (
-            [*hip_flags(arch, options.options), *_dialect(request)]
+            [*_hip_flags(arch, options.options), *_dialect(request)]
             if language == "hip"
             else [*machine, "-nogpulib", "-Wno-override-module"]
         )
-        libraries, linked = linked_files(request.modules)
-        for name, module in libraries.items():
-            Path(folder, name).write_bytes(module)
-        flags = [*target_flags, *version, *linked, *device_library, *options.flags]
+        flags = [*target_flags, *version, *device_library, *options.flags]
         if language != "assembler":
             try:
                 text["asm"], warnings, reports = build.compile(flags, options.defines)
@@ -155,7 +151,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         kernels = _read_kernels(request, code)
         sources, files = build.sources(), build.files
         reflected: Mapping[str, ReflectedFunction] | None = None
-        readers = [describe_modules(modules)] if modules else []
+        readers = [_describe_modules(modules)] if modules else []
         declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
         unread = set(kernels) if language == "ir" else set()
         if language == "hip":
@@ -174,7 +170,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             reflected = {**(reflected or {}), **ir_kernels(request, ir, read)}
     dynamic = dynamic_shared_kernels(ir)
     if reflected is not None:
-        tags = (DYNAMIC_SHARED_MEMORY,)  # an image does not contain this
+        tags = (DYNAMIC_SHARED_MEMORY,)  # a binary does not contain this
         waves = {name: kernel.wave for name, kernel in kernels.items() if has_host}
         reflected = {
             name: each.replace(tags=tags if each.symbol in dynamic else each.tags, subgroup=waves.get(each.symbol))
@@ -201,25 +197,25 @@ def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectK
     return kernels
 
 
-def hip_flags(arch: str, options: Sequence[str], header: str = "devmod_hip.h") -> list[str]:
-    """Return clang's flags of HIP for a processor. `options` are those of the request, and `header` precedes the source."""
+def _hip_flags(arch: str, options: Sequence[str]) -> list[str]:
+    """Return clang's flags of HIP for a processor. `options` are those of the request."""
     return [
-        f"-DDEVMOD_WAVE={wave_of(arch, options)}",
+        f"-DDEVMOD_WAVE={_wave_of(arch, options)}",
         # The sizes of types are those of the host, which is the same on every build machine.
         *(_HOST, "--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
         "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
-        *("-include", f"{HEADERS}/{header}"),
+        *("-include", f"{HEADERS}/devmod_hip.h"),
     ]
 
 
-def wave_options(options: Sequence[str]) -> list[str]:
+def _wave_options(options: Sequence[str]) -> list[str]:
     """Return the options of the size of a wave, which the assembler needs too."""
     return [option for option in options if option.endswith("wavefrontsize64")]
 
 
-def wave_of(arch: str, options: Sequence[str]) -> int:
+def _wave_of(arch: str, options: Sequence[str]) -> int:
     """Return the number of lanes of a wave."""
-    widths = [64 if option == "-mwavefrontsize64" else 32 for option in wave_options(options)]
+    widths = [64 if option == "-mwavefrontsize64" else 32 for option in _wave_options(options)]
     return (widths or [64 if _major(arch) < 10 else 32])[-1]
 
 
@@ -234,7 +230,7 @@ def _may_share_dynamically(content: bytes) -> bool:
     return b"HIP_DYNAMIC_SHARED" in words or {b"extern", b"__shared__"} <= words
 
 
-def object_version(arch: str) -> str:
+def _object_version(arch: str) -> str:
     """Return the option of the code object's version: 5, which every ROCm since 5.6 loads, and 6 for generic processors."""
     return f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"
 
@@ -308,7 +304,7 @@ def _explain_undefined(error: CompileError, request: CompileRequest, *, has_libr
     elif of_library:
         uses.append(
             f"uses {', '.join(of_library)}, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
-            f"library: use the float functions that docs/rocm.md lists, or {ADVICE}"
+            f"library: use the float functions that docs/rocm.md lists, or {_ADVICE}"
         )
     return request.error(f"the {request.language} source {request.name} {'. It also '.join(uses)}", log=error.log)
 
@@ -432,13 +428,13 @@ _MODULES = ("ocml", "ockl")
 _SUFFIXES = (".bc", ".amdgcn.bc")
 _CONTROL = "devmod_control"
 #: Where to get the library, for errors.
-ADVICE = (
+_ADVICE = (
     f"name the folder of ROCm's device library with the option {DEVICE_LIBS}FOLDER or the environment variable {_PLACE} (Debian and "
     "Ubuntu: apt install rocm-device-libs, /usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)"
 )
 
 
-def find_modules(folder: str) -> list[Path]:
+def _find_modules(folder: str) -> list[Path]:
     """Return the modules of the library in a folder, or in that of DEVMOD_ROCM_DEVICE_LIBS; [] if neither is set.
 
     Raises
@@ -454,19 +450,19 @@ def find_modules(folder: str) -> list[Path]:
         path = next((each for suffix in _SUFFIXES if (each := Path(place, name + suffix)).is_file()), None)
         if path is None:
             source = f"{DEVICE_LIBS}{place}" if folder else f"{_PLACE}={place}"
-            raise ToolchainNotFoundError(f"{source} has no {name}.bc; {ADVICE}", kind="rocm")
+            raise ToolchainNotFoundError(f"{source} has no {name}.bc; {_ADVICE}", kind="rocm")
         results.append(path)
     return results
 
 
 def dropped_print(request: CompileRequest, place: str) -> list[str]:
     """Return the warning about a print at a place of a source in another language than HIP; [] with the library, which prints."""
-    if find_modules(split_option(request, DEVICE_LIBS)[1]):
+    if _find_modules(split_option(request, DEVICE_LIBS)[1]):
         return []
     return [f"{place}: warning: printf prints nothing in a kernel: it needs ROCm's device library (docs/rocm.md)"]
 
 
-def describe_modules(modules: list[Path]) -> str:
+def _describe_modules(modules: list[Path]) -> str:
     """Return the library with the digest of its modules, for an origin."""
     digest = hashlib.sha256()
     for path in modules:
@@ -474,7 +470,7 @@ def describe_modules(modules: list[Path]) -> str:
     return f"device library sha256:{digest.hexdigest()[:16]}"
 
 
-def link_flags(modules: list[Path], arch: str, wave: int, toolchain: LlvmToolchain, folder: str) -> list[str]:
+def _link_flags(modules: list[Path], arch: str, wave: int, toolchain: LlvmToolchain, folder: str) -> list[str]:
     """Return clang's flags that link the library. The control module is written to the folder of the build.
 
     Raises

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from devmod_readers.wgsl import LINE_BREAKS, NAME, line_marker
 from devmod_targets._included import import_names
-from devmod_targets.authoring._source import SelfContainedSource, UserFiles, include_hint
+from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._conditions import evaluate
-from devmod_targets.webgpu._modules import BREAK, Module, check_module, compose, end_of_comment, read_import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ _MAX_EMPTY = 8
 
 #: What ends a text that is copied, or may hide such an end.
 _STOP = re.compile(rf"//[^{LINE_BREAKS}]*|/\*|(?<![^{LINE_BREAKS}])[ \t]*\#")
+_BREAK = re.compile(rf"\r\n|[{LINE_BREAKS}]")
+_COMMENT = re.compile(r"/\*|\*/")
 _DIRECTIVE = re.compile(r"[ \t]*(\w*)")
 _WORD = re.compile(NAME)
 _NUMBER = r"0[xX][\w.]*(?:(?<=[pP])[+-]\w*)?|\.?\d(?:(?<=[eE])[+-]|[\w.])*"
@@ -48,19 +49,18 @@ _TOKEN = re.compile(
     r"|[(),/\\\#.]|[^\w\s(),/\\\#.]+"
 )
 _FILE = re.compile(rf'[ \t]*(?:"([^"{LINE_BREAKS}]+)"|<([^>{LINE_BREAKS}]+)>)')
-#: The value of a define in the text, as naga_oil has it.
-_VALUE = re.compile(rf"#(?:\{{({NAME})\}}|({NAME}))")
-_MODULE = re.compile(r"[ \t]*([A-Za-z_]\w*)(?![\w:])", re.ASCII)
+_IMPORTED = re.compile(r"[ \t]*([A-Za-z_]\w*)(?![\w:])", re.ASCII)
 #: The first characters of tokens with line breaks.
 _MULTILINE = f"/\\{LINE_BREAKS}"
 #: Two of them in a row may be another operator, or begin a comment.
 _OPERATORS = frozenset("+-*/&|<>=!%^")
 
-_PATH = re.compile(rf"{NAME}(?:::{NAME})*")
-_SUPPORTED = "#define, #undef, #if, #ifdef, #ifndef, #elif, #else, #endif, #include, #import, #define_import_path, #pragma once and #error"
-_NO_IMPORT = "expected the name of a file, as in '#import name', or the paths of a module's declarations, as in '#import a::b::{c, d as e}'"
+_SUPPORTED = "#define, #undef, #if, #ifdef, #ifndef, #elif, #else, #endif, #include, #import, #pragma once and #error"
+#: What to do with the modules of naga_oil.
+_NAGA_OIL = "Compose the shader with naga_oil, and compile the WGSL that naga writes"
 #: The directives of other preprocessors.
 _OTHERS = {
+    "define_import_path": f"it declares a module of naga_oil. {_NAGA_OIL}",
     "elifdef": "write #elif defined(NAME)",
     "elifndef": "write #elif !defined(NAME)",
 }
@@ -87,7 +87,7 @@ def preprocess(request: CompileRequest, defines: Mapping[str, str]) -> SelfConta
     preprocessor.fix_macros()
     preprocessor.add_file(request.text, request.name, os.path.join(request.folder, request.name), 0)
     files = preprocessor.files
-    return SelfContainedSource(preprocessor.composed(), (), defines, files.sources, files.names, files.files)
+    return SelfContainedSource(preprocessor.text(), (), defines, files.sources, files.names, files.files)
 
 
 class _Macro(NamedTuple):
@@ -136,9 +136,6 @@ class _Preprocessor:
         self._active: set[str] = set()
         #: The real paths of the files with ``#pragma once``.
         self._once: set[str] = set()
-        #: What naga_oil's imports of this text mean, and the path of the module that it is.
-        self._imports: dict[str, str] = {}
-        self._path = ""
         self._pieces: list[str] = []
         #: The file and the line of what would be written next.
         self._next = (request.name, 1)
@@ -154,36 +151,6 @@ class _Preprocessor:
     def text(self) -> str:
         """Return the whole text."""
         return "".join(self._pieces) if self._is_changed else self._request.text
-
-    def composed(self) -> str:
-        """Return the whole text, and the declarations of the modules that it uses."""
-        if not self._imports:
-            return self.text()
-        return compose(Module("", self.text(), self._request.name, self._imports), self._load, self._error_at)
-
-    def _error_at(self, name: str, line: int, problem: str) -> CompileError:
-        self._name, self._line = name, line
-        return self._error(problem)
-
-    def _load(self, path: str) -> Module:
-        """Return the module of a path, from the file with the last name of the path."""
-        name = f"{path.rpartition('::')[2]}.wgsl"
-        folders = [*((self._request.folder,) if self._request.folder else ()), *self._request.include]
-        for folder in folders:
-            file = self.files.find(name, [folder], path)
-            if not file:
-                continue
-            module = _Preprocessor(self._request)
-            module.files, module._macros, module._fixed = self.files, dict(self._macros), self._fixed
-            module._expanded, module._size = self._expanded, self._size
-            module.add_file(self.files.read(file, name, path), name, file, 0)
-            self._expanded, self._size = module._expanded, module._size
-            if module._path != path:
-                continue
-            result = Module(path, "".join(module._pieces), name, module._imports)
-            check_module(result, self._error_at)
-            return result
-        raise self._request.error(f"#import {path}: no file {name} has the line '#define_import_path {path}'. {include_hint(folders)}")
 
     def add_file(self, text: str, name: str, path: str, depth: int) -> None:
         """Add the text of a file, which is included by a name."""
@@ -202,9 +169,6 @@ class _Preprocessor:
             word = _DIRECTIVE.match(text, after)
             assert word is not None
             tokens, at = self._directive_tokens(text, word.end())
-            while word[1] == "import" and at < len(text) and "".join(tokens).count("{") > "".join(tokens).count("}"):
-                more, at = self._directive_tokens(text, at)
-                tokens += ["\n", *more]
             lines = 1 + sum(map(_breaks, tokens))
             self._is_changed = True
             line = self._line
@@ -212,10 +176,6 @@ class _Preprocessor:
                 if word[1] in ("include", "import"):
                     self._include(word[1], text, word.end(), os.path.dirname(path), depth, tokens)
                     self._name = name
-                elif word[1] == "define_import_path":
-                    self._path = _plain(tokens)
-                    if not _PATH.fullmatch(self._path):
-                        raise self._error(f"expected a path such as a::b after #define_import_path, got {self._path[:_MAX_SHOWN]!r}")
                 elif word[1] == "pragma" and _plain(tokens) == "once":
                     self._once.add(os.path.realpath(path))
                 else:
@@ -240,7 +200,7 @@ class _Preprocessor:
                 return match.start(), match.end()
             at = match.end()
             if match[0] == "/*":
-                at = end_of_comment(text, match.start())
+                at = _end_of_comment(text, match.start())
                 if not at:
                     self._line += _breaks(text[start : match.start()])
                     raise self._error("this comment has no end; expected '*/'")
@@ -273,8 +233,6 @@ class _Preprocessor:
             if not conditions:
                 raise self._error(f"#{word} without #if")
             condition = conditions[-1]
-            if word == "else" and (chained := _chained(tokens)):  # naga_oil's #else if, #else ifdef and #else ifndef
-                word, tokens = "elif", chained
             if word != "endif" and condition.has_else:
                 raise self._error(f"#{word} after the #else of the #if in line {condition.line}")
             if word == "elif":
@@ -359,19 +317,13 @@ class _Preprocessor:
         self._macros[name] = _Macro(name, parameters, body)
 
     def _include(self, word: str, text: str, at: int, folder: str, depth: int, tokens: list[str]) -> None:
-        """Add the file of an include, whose word ends at a position of a text, or note the names of an import of naga_oil."""
-        match = (_FILE if word == "include" else _MODULE).match(text, at)
+        """Add the file of an include, whose word ends at a position of a text."""
+        match = (_FILE if word == "include" else _IMPORTED).match(text, at)
         if match is None or not all(map(_is_blank, self._directive_tokens(text, match.end())[0])):
-            shown = _plain(tokens)
-            try:
-                if word == "import":
-                    self._imports |= read_import(shown.removesuffix(";"))
-                    return
-            except ValueError:
-                pass
-            raise self._error(
-                f"#{word} {shown[:_MAX_SHOWN]}: {_NO_IMPORT if word == 'import' else 'expected a name in quotes or in angle brackets'}"
-            )
+            expected = "a name in quotes or in angle brackets"
+            if word == "import":
+                expected = f"the name of a file, as in '#import name'. Modules of naga_oil, as in bevy, are not supported. {_NAGA_OIL}"
+            raise self._error(f"#{word} {_plain(tokens)[:_MAX_SHOWN]}: expected {expected}")
         in_quotes = word == "import" or match[1] is not None
         folders = [*([folder] if in_quotes and folder else ()), *self._request.include]
         names = [match[1] or match[2]] if word == "include" else [name.decode() for name in import_names(match[1].encode())]
@@ -392,8 +344,6 @@ class _Preprocessor:
     def _add_text(self, text: str) -> None:
         """Add a text without directives, with its macros expanded."""
         start, lines = self._line, _breaks(text)
-        if "#" in text:
-            text = _VALUE.sub(self._value, text)
         if not self._macros.keys().isdisjoint(_WORD.findall(text)):
             text = _joined(self._expand(self._counted(text)))
             self._is_changed = True
@@ -413,16 +363,6 @@ class _Preprocessor:
         if text[-1] not in LINE_BREAKS:  # the end of a file
             self._pieces.append("\n")
             self._next = self._name, self._line + 1
-
-    def _value(self, match: re.Match[str]) -> str:
-        """Return the value of a define that is named as ``#NAME`` or ``#{NAME}``; the same text for another name."""
-        macro = self._macros.get(match[1] or match[2])
-        if macro is None or macro.parameters is not None:
-            return match[0]
-        self._is_changed = True
-        value = "".join(macro.body)
-        self._count(value)
-        return value
 
     def _counted(self, text: str) -> Iterator[str]:
         """Yield the tokens of a text, and count its lines."""
@@ -480,7 +420,7 @@ class _Preprocessor:
             result.append(macro.name)
             return
         arguments, breaks = self._arguments(macro, tokens, pending, line)
-        breaks = [mark for blank in blanks for mark in BREAK.findall(blank)] + breaks
+        breaks = [mark for blank in blanks for mark in _BREAK.findall(blank)] + breaks
         assert macro.parameters is not None
         if not macro.parameters and len(arguments) == 1 and not any(arguments[0]):
             arguments = []
@@ -519,7 +459,7 @@ class _Preprocessor:
             if part == "," and depth == 1:
                 arguments.append([])
             elif _is_blank(part):
-                breaks += BREAK.findall(part)
+                breaks += _BREAK.findall(part)
                 arguments[-1].append(_blank_for(part))
             else:
                 arguments[-1].append(part)
@@ -534,7 +474,7 @@ def _token(text: str, at: int) -> str:
     """Return the token at a position; "" for a comment without an end."""
     match = _TOKEN.match(text, at)
     assert match is not None
-    return text[at : max(end_of_comment(text, at), at)] if match[0] == "/*" else match[0]
+    return text[at : max(_end_of_comment(text, at), at)] if match[0] == "/*" else match[0]
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -546,12 +486,14 @@ def _tokens(text: str) -> Iterator[str]:
         at += len(part)
 
 
-def _chained(tokens: list[str]) -> list[str]:
-    """Return the tokens of the condition after ``#else``, as those after ``#elif``; none if there is no condition."""
-    at = next((number for number, part in enumerate(tokens) if not _is_blank(part)), 0)
-    starts = {"if": [], "ifdef": ["defined"], "ifndef": ["!", "defined"]}
-    start = starts.get(tokens[at]) if tokens else None
-    return [] if start is None else [*start, *tokens[at + 1 :]]
+def _end_of_comment(text: str, at: int) -> int:
+    """Return the end of the block comment at a position; 0 if it has none. Block comments nest."""
+    depth = 0
+    for mark in _COMMENT.finditer(text, at):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return 0
 
 
 def _is_blank(part: str) -> bool:
@@ -570,7 +512,7 @@ def _trimmed(tokens: list[str]) -> list[str]:
 
 
 def _breaks(text: str) -> int:
-    return len(BREAK.findall(text))
+    return len(_BREAK.findall(text))
 
 
 def _plain(tokens: list[str]) -> str:

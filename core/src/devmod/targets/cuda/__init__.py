@@ -20,11 +20,11 @@ SPEC = TargetSpec(
     default_source=("cuda",),
     suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
     languages={"cu": "CUDA C++", "hip": "HIP", "slang": "Slang", "py": "Triton", "ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
-    | {"ll": "LLVM IR", "bc": "LLVM bitcode", "cl": "OpenCL C"},
-    preprocessed=("CUDA C++", "HIP", "OpenCL C", "Slang", "Triton"),
+    | {"ll": "LLVM IR", "bc": "LLVM bitcode"},
+    preprocessed=("CUDA C++", "HIP", "Slang", "Triton"),
     compiler="devmod_targets.cuda.compile:compile",
     build_extra="build-cuda",
-    needs_arch=dict.fromkeys(("CUDA C++", "HIP", "OpenCL C", "Slang", "Triton"), "sm_80,sm_90,compute_90")
+    needs_arch=dict.fromkeys(("CUDA C++", "HIP", "Slang", "Triton"), "sm_80,sm_90,compute_90")
     | dict.fromkeys(("LLVM IR", "LLVM bitcode"), "compute_80"),
     compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
     architecture="devmod.targets.cuda.architecture:architecture",

@@ -1,4 +1,4 @@
-/* Stream capture: work of a stream becomes the nodes of a graph. */
+/* Stream capture: work of a stream becomes the nodes of a graph. While one captures, other calls are refused. */
 #include "driver.h"
 
 #include <stdlib.h>
@@ -36,7 +36,8 @@ bool capture_active(const Stream *stream)
     return stream->capture != NULL;
 }
 
-bool capture_forbids(const Stream *stream)
+/* Return whether the capture of a stream forbids calls that it cannot record to this thread. */
+static bool capture_forbids(const Stream *stream)
 {
     const Capture *capture = ((const Front *)stream->capture)->capture;
     bool own = pthread_equal(capture->thread, pthread_self());
@@ -51,6 +52,19 @@ void capture_invalidate(Stream *stream)
 {
     explain("%s ends the capture of a stream", current_call());
     ((Front *)stream->capture)->capture->invalid = true;
+}
+
+void body_release(Body *body)
+{
+    if (--body->references)
+        return;
+    for (int i = 0; i < body->count; i++) {
+        op_free(body->nodes[i].op);
+        free(body->nodes[i].after);
+        handle_drop(HANDLE_GRAPH_NODE, body->nodes[i].handle);
+    }
+    free(body->nodes);
+    free(body);
 }
 
 int capture_add(Stream *stream, Op *op)
@@ -203,4 +217,58 @@ int capture_status(void *handle, CaptureStatus *status)
     Front *side = stream->capture;
     *status = !side ? CAPTURE_NONE : side->capture->invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
     return CODE_SUCCESS;
+}
+
+/* ---- what a capture refuses ------------------------------------------------------------------------------------------------ */
+
+/* Return the next stream of the current context that captures, behind `stream` (NULL: the first), or NULL. */
+static Stream *next_capturing(Stream *stream)
+{
+    Context *context = current_context();
+    stream = stream ? stream->next : context ? context->group.streams : NULL;
+    while (stream && !capture_active(stream))
+        stream = stream->next;
+    return stream;
+}
+
+int refuse_in_capture(void)
+{
+    for (Stream *stream = next_capturing(NULL); stream; stream = next_capturing(stream)) {
+        if (!capture_forbids(stream))
+            continue;
+        capture_invalidate(stream);
+        return CODE_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return CODE_SUCCESS;
+}
+
+int refuse_context_wait(void)
+{
+    Stream *stream = next_capturing(NULL);
+    if (!stream)
+        return CODE_SUCCESS;
+    capture_invalidate(stream);
+    return CODE_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* Return a stream that captures and that the legacy stream would wait for, or NULL. */
+static Stream *blocking_capture(void)
+{
+    Stream *stream = next_capturing(NULL);
+    while (stream && !stream->blocking)
+        stream = next_capturing(stream);
+    return stream;
+}
+
+bool legacy_is_captured(const Stream *stream)
+{
+    return stream == stream->group->barrier && blocking_capture();
+}
+
+int refuse_legacy(Stream *stream)
+{
+    if (!legacy_is_captured(stream))
+        return CODE_SUCCESS;
+    capture_invalidate(blocking_capture());
+    return CODE_STREAM_CAPTURE_IMPLICIT;
 }

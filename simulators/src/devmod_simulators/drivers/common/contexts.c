@@ -1,4 +1,4 @@
-/* Contexts: the stack of each thread, limits, access to peers. */
+/* Contexts: the stack of each thread, limits, access to peers, the streams by their handles. */
 #include "driver.h"
 
 #include <stdlib.h>
@@ -141,4 +141,27 @@ int context_disable_peer(int device)
     CHECK(device != context->device && context->peers >> device & 1, CODE_PEER_ACCESS_NOT_ENABLED);
     context->peers &= ~(1u << device);
     return CODE_SUCCESS;
+}
+
+static Stream *thread_stream(Context *context)
+{
+    for (Stream *stream = context->group.streams; stream; stream = stream->next)
+        if (stream->of_thread && pthread_equal(stream->thread, pthread_self()))
+            return stream;
+    Stream *stream = stream_make(&context->group, true);
+    stream->of_thread = true;
+    stream->thread = pthread_self();
+    return stream;
+}
+
+int stream_of(void *handle, Stream **stream)
+{
+    Context *context = current_context();
+    if (!handle || handle == STREAM_LEGACY)
+        *stream = context->group.barrier;
+    else if (handle == STREAM_PER_THREAD)
+        *stream = thread_stream(context);
+    else
+        *stream = handle_get(HANDLE_STREAM, handle);
+    return *stream ? CODE_SUCCESS : CODE_INVALID_HANDLE;
 }

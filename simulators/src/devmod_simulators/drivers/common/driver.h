@@ -138,11 +138,6 @@ void context_deactivate(Context *context);
 Context *context_primary(int device);
 /* Run all work of a context. */
 int context_run(Context *context);
-/* Let the current context access another device's memory, or no longer. */
-int context_enable_peer(int device);
-int context_disable_peer(int device);
-
-/* ---- rules.c: streams ---------------------------------------------------------------------------------------------------------- */
 
 #define STREAM_LEGACY ((void *)(uintptr_t)1)
 #define STREAM_PER_THREAD ((void *)(uintptr_t)2)
@@ -153,6 +148,13 @@ static inline Context *context_of_stream(Stream *stream)
 {
     return (Context *)stream->group;
 }
+
+/* Let the current context access another device's memory, or no longer. */
+int context_enable_peer(int device);
+int context_disable_peer(int device);
+
+/* ---- rules.c: streams ---------------------------------------------------------------------------------------------------------- */
+
 /* Make a stream of the current context; flag 1: the legacy stream and it do not wait for each other. Priorities: -5 to 0. */
 int stream_create(void **handle, unsigned flags, int priority);
 int stream_destroy(void *handle);
@@ -166,12 +168,6 @@ int stream_call_back(void *handle, void (*function)(void *stream, int status, vo
 int submit(Stream *stream, Op *op);
 /* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
 int submit_and(Stream *stream, Op *op, bool wait);
-/* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of this thread have it. */
-int refuse_in_capture(void);
-/* Return whether a stream is the legacy one, and one that it waits for captures. */
-bool legacy_is_captured(const Stream *stream);
-/* Refuse to wait for the whole context while one of its streams captures. */
-int refuse_context_wait(void);
 
 /* ---- captures.c, graphs.c ------------------------------------------------------------------------------------------------------ */
 
@@ -201,6 +197,9 @@ typedef struct {
 /* The kinds of nodes, with the numbers of both vendors' types. */
 typedef enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST } NodeKind;
 
+/* End one use of nodes. */
+void body_release(Body *body);
+
 int capture_begin(void *stream, CaptureMode mode);
 int capture_end(void *stream, void **graph);
 int capture_status(void *stream, CaptureStatus *status);
@@ -209,8 +208,14 @@ bool capture_active(const Stream *stream);
 void capture_invalidate(Stream *stream);
 /* Set the mode of this thread, and *mode to the one before. */
 int capture_exchange_mode(int *mode);
-/* Return whether the capture of a stream forbids calls that it cannot record to this thread. */
-bool capture_forbids(const Stream *stream);
+/* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of this thread have it. */
+int refuse_in_capture(void);
+/* Return whether a stream is the legacy one, and one that it waits for captures. */
+bool legacy_is_captured(const Stream *stream);
+/* Refuse to wait for the whole context while one of its streams captures. */
+int refuse_context_wait(void);
+/* Refuse a use of the legacy stream while a stream captures that it would wait for. */
+int refuse_legacy(Stream *stream);
 
 int graph_nodes(void *graph, void **nodes, size_t *count);
 int graph_node_kind(void *node, NodeKind *kind);
@@ -221,7 +226,6 @@ int graph_update(void *executable, void *graph, bool *changed);
 int graph_destroy_executable(void *executable);
 int graph_upload(void *executable, void *stream);
 int graph_launch(void *executable, void *stream);
-void body_release(Body *body);
 
 /* ---- events.c ------------------------------------------------------------------------------------------------------------------ */
 

@@ -12,19 +12,6 @@ typedef struct {
     Body *body;
 } Executable;
 
-void body_release(Body *body)
-{
-    if (--body->references)
-        return;
-    for (int i = 0; i < body->count; i++) {
-        op_free(body->nodes[i].op);
-        free(body->nodes[i].after);
-        handle_drop(HANDLE_GRAPH_NODE, body->nodes[i].handle);
-    }
-    free(body->nodes);
-    free(body);
-}
-
 int graph_destroy(void *handle)
 {
     Graph *graph = handle_get(HANDLE_GRAPH, handle);

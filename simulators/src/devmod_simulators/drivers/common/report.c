@@ -1,7 +1,6 @@
 /* The report: violations and counts, as lines of text that tests read. */
 #include "standin.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 static char *report_text;
 static size_t report_size, report_capacity;
 
-static char violations[16384];
 static pid_t process;
 
 void (*report_more)(void);
@@ -19,20 +17,6 @@ void (*report_more)(void);
 const char *standin_report(void);
 /* Forget the violations. */
 void standin_forget(void);
-
-void violation(const char *format, ...)
-{
-    size_t used = strlen(violations);
-    va_list arguments;
-    va_start(arguments, format);
-    used += (size_t)snprintf(violations + used, sizeof violations - used, "violation ");
-    if (used < sizeof violations)
-        vsnprintf(violations + used, sizeof violations - used, format, arguments);
-    va_end(arguments);
-    used = strlen(violations);
-    if (used + 1 < sizeof violations)
-        memcpy(violations + used, "\n", 2);
-}
 
 static void report_add(const char *text)
 {
@@ -87,7 +71,7 @@ const char *standin_report(void)
     report_line("worker", worker_started());
     if (report_more)
         report_more();
-    report_add(violations);
+    report_add(violations());
     pthread_mutex_unlock(&big_lock);
     return report_text;
 }
@@ -95,7 +79,7 @@ const char *standin_report(void)
 void standin_forget(void)
 {
     pthread_mutex_lock(&big_lock);
-    violations[0] = 0;
+    violations_forget();
     pthread_mutex_unlock(&big_lock);
 }
 

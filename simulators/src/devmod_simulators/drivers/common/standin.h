@@ -22,10 +22,13 @@ const char *setting(const char *name);
 /* Return the setting `name` as a number (decimal, or hexadecimal with 0x), or `fallback` without one. */
 uint64_t setting_number(const char *name, uint64_t fallback);
 
-/* ---- report.c: what a test reads -------------------------------------------------------------------------------------- */
+/* ---- violations.c, report.c: what a test reads -------------------------------------------------------------------------- */
 
 /* Note a use of the API that has no defined result with a real driver. Tests fail on it. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Return the violations, a line each. */
+const char *violations(void);
+void violations_forget(void);
 /* The driver adds its own lines of "name value" to the report here. */
 extern void (*report_more)(void);
 void report_line(const char *name, long long value);

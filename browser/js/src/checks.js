@@ -1,0 +1,74 @@
+// Checks of the values that the interface of a file has, with the messages of devmod's reader in Python.
+
+import { parseDtype } from "./dtypes.js";
+import { repr } from "./errors.js";
+import { isMap } from "./msgpack.js";
+
+/** @import { FormatError } from "./errors.js" */
+
+/** Returns the error for a problem. @typedef {(problem: string) => FormatError} Refuse */
+
+const MAX_INT64 = 2n ** 63n - 1n;
+
+/**
+ * @param {unknown} value
+ * @param {string} subject
+ * @param {Refuse} refuse
+ */
+export function readCounts(value, subject, refuse) {
+  if (!Array.isArray(value)) throw refuse(`${subject} is a list, not ${typeName(value)}`);
+  return value.map((each) => readCount(each, subject, refuse));
+}
+
+/**
+ * @param {unknown} type
+ * @param {string} subject
+ * @param {Refuse} refuse
+ */
+export function readType(type, subject, refuse) {
+  if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
+  if (type && !parseDtype(type)) {
+    const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
+    throw refuse(`${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`);
+  }
+  return type;
+}
+
+/** @param {unknown} value */
+export function isCount(value) {
+  return (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) && value >= 0 && value <= MAX_INT64;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} subject
+ * @param {Refuse} refuse
+ * @param {number} [least]
+ */
+export function readCount(value, subject, refuse, least = 0) {
+  if (!isCount(value) || Number(value) < least) throw refuse(`${subject} is invalid: expected an int of at least ${least}, got ${show(value)}`);
+  return Number(value);
+}
+
+/**
+ * Return a value of msgpack as Python's reader shows it.
+ * @param {unknown} value
+ * @returns {string}
+ */
+export function show(value) {
+  if (typeof value === "string") return repr(value);
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(show).join(", ")}]`;
+  if (isMap(value)) return `{${Object.entries(value).map(([key, each]) => `${repr(key)}: ${show(each)}`).join(", ")}}`;
+  return value instanceof Uint8Array ? `${value.length} bytes` : String(value);
+}
+
+/** Return the name of a value's type in Python. @param {unknown} value */
+export function typeName(value) {
+  if (value === null || value === undefined) return "NoneType";
+  if (typeof value === "boolean") return "bool";
+  if (typeof value === "string") return "str";
+  if (typeof value === "bigint" || Number.isInteger(value)) return "int";
+  return typeof value === "number" ? "float" : Array.isArray(value) ? "list" : value instanceof Uint8Array ? "bytes" : "dict";
+}

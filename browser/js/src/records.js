@@ -1,0 +1,195 @@
+// Structs by value: a record of the members, an array of them in order, or bytes, as the bytes of the layout that the kernel declares.
+
+import { listNames, quoteName } from "./errors.js";
+import { elementBytes, isValue } from "./members.js";
+import { didYouMean } from "./near.js";
+import { ConversionError, describeValue, isRecord, packerOf, viewOf } from "./scalars.js";
+
+/** @import { Member } from "./members.js" */
+/** @import { Packer, Scalar } from "./scalars.js" */
+
+/**
+ * A struct by the names of its members.
+ * @typedef {{ readonly [member: string]: MemberValue }} Struct
+ */
+/**
+ * The value of a member: a scalar, a nested struct, or an array of them.
+ * @typedef {Scalar | Struct | readonly MemberValue[]} MemberValue
+ */
+/** Writes a value at a byte. `path` is the member's place in the argument. @typedef {(into: Uint8Array, at: number, value: unknown, path: string) => void} Write */
+
+/** The content of a block, which a call gave as a record. */
+export class BlockBytes {
+  /** @param {Uint8Array} bytes */
+  constructor(bytes) {
+    this.bytes = bytes;
+  }
+}
+
+/** The type of a member cannot represent a value. */
+class MemberError extends Error {
+  /**
+   * @param {string} path
+   * @param {string} message
+   */
+  constructor(path, message) {
+    super(message);
+    this.path = path;
+  }
+}
+
+/**
+ * Return the converter of an argument with these members; null if WGSL does not support the type of a member.
+ * @param {string} name The argument's name, with which the members' names in errors begin.
+ * @param {Member[]} members
+ * @param {number} size
+ * @returns {Packer | null}
+ */
+export function recordPacker(name, members, size) {
+  const [first] = members;
+  const whole = first && isValue(members) ? elementOf(first) : structOf(members, size);
+  return whole && ((value) => {
+    const bytes = viewOf(value);
+    if (bytes && (bytes.length === size || isBytes(value))) return bytesOf(bytes, value, size);
+    const result = new Uint8Array(size);
+    try {
+      whole(result, 0, value, name);
+    } catch (error) {
+      if (!(error instanceof MemberError)) throw error;
+      const refused = new ConversionError(`${error.path === name ? "" : `member ${quoteName(error.path)}: `}${error.message}`);
+      refused.path = error.path;
+      throw refused;
+    }
+    return result;
+  });
+}
+
+/** @param {unknown} value */
+function isBytes(value) {
+  return value instanceof ArrayBuffer || value instanceof DataView || value instanceof Uint8Array;
+}
+
+/**
+ * @param {Uint8Array} bytes
+ * @param {unknown} value
+ * @param {number} size
+ */
+function bytesOf(bytes, value, size) {
+  if (bytes.length !== size) throw new ConversionError(`${describeValue(value)} of ${bytes.length} bytes cannot be passed as uint8x${size}, which has ${size} bytes`);
+  return bytes.slice();
+}
+
+/**
+ * Return the writer of a member, with that of an array for each dimension.
+ * @param {Member} member
+ * @returns {Write | null}
+ */
+function elementOf(member) {
+  const { members, size, shape, strides, type } = member;
+  let write = members.length ? structOf(members, size) : numberOf(type, elementBytes(member));
+  const lanes = members.length ? NaN : Number(/x(\d+)$/.exec(type)?.[1] ?? 1);
+  for (let at = shape.length - 1; write && at >= 0; at--) {
+    const inner = shape.slice(at + 1);
+    write = arrayOf(write, Number(shape[at]), Number(strides[at]), lanes > 1 ? [...inner, lanes] : inner);
+  }
+  return write;
+}
+
+/**
+ * Return the writer of a number or a vector.
+ * @param {string} type
+ * @param {number} size
+ * @returns {Write | null}
+ */
+function numberOf(type, size) {
+  const pack = packerOf(type, 0);
+  // A bool of a struct takes one byte; another bool takes four.
+  const step = /^(bool|uint1)(x|$)/.test(type) ? 4 : 1;
+  return pack && ((into, at, value, path) => {
+    try {
+      const bytes = pack(value);
+      for (let number = 0; number < size; number++) into[at + number] = /** @type {number} */ (bytes[number * step]);
+    } catch (error) {
+      throw error instanceof ConversionError ? new MemberError(path, error.message) : error;
+    }
+  });
+}
+
+/**
+ * @param {Write} write
+ * @param {number} count
+ * @param {number} stride
+ * @param {number[]} inner The lengths of an element, with its lanes; a typed array may have all numbers in one row.
+ * @returns {Write}
+ */
+function arrayOf(write, count, stride, inner) {
+  const each = inner.reduce((product, length) => product * length, 1);
+  return (into, at, value, path) => {
+    const typed = ArrayBuffer.isView(value) && "length" in value;
+    if (!typed && !Array.isArray(value)) throw new MemberError(path, `${describeValue(value)} is not a sequence of ${count} elements`);
+    const items = /** @type {unknown[]} */ (/** @type {unknown} */ (value));
+    const flat = typed && inner.length > 0 && items.length === count * each;
+    if (!flat && items.length !== count) throw new MemberError(path, `expected ${count} elements, got ${items.length}`);
+    for (let number = 0; number < count; number++) {
+      const item = flat ? /** @type {Float32Array} */ (value).subarray(number * each, (number + 1) * each) : items[number];
+      write(into, at + number * stride, item, `${path}[${number}]`);
+    }
+  };
+}
+
+/**
+ * @param {Member[]} members
+ * @param {number} size
+ * @returns {Write | null}
+ */
+function structOf(members, size) {
+  const names = members.map(({ name }) => name);
+  const writes = members.map(elementOf);
+  if (!writes.every((write) => write !== null)) return null;
+  return (into, at, value, path) => {
+    const bytes = viewOf(value);
+    if (bytes) {
+      try {
+        into.set(bytesOf(bytes, value, size), at);
+      } catch (error) {
+        throw error instanceof ConversionError ? new MemberError(path, error.message) : error;
+      }
+      return;
+    }
+    const values = valuesOf(value, names, size, path);
+    members.forEach(({ name, offset }, number) => writes[number]?.(into, at + offset, values[number], join(path, name)));
+  };
+}
+
+/**
+ * Return the values of a struct's members in their order.
+ * @param {unknown} value
+ * @param {string[]} names
+ * @param {number} size
+ * @param {string} path
+ * @returns {readonly unknown[]}
+ */
+function valuesOf(value, names, size, path) {
+  const expected = listNames(names);
+  if (Array.isArray(value)) {
+    if (value.length !== names.length) throw new MemberError(path, `expected ${names.length} values (${expected}), got ${value.length}`);
+    return value;
+  }
+  if (!isRecord(value)) {
+    throw new MemberError(path, `${describeValue(value)} is not a struct of ${size} bytes; pass a record or an array of ${expected}, or bytes`);
+  }
+  if (names.includes("")) throw new MemberError(path, "the struct has members without names; pass an array of its values, or bytes");
+  for (const name of Object.keys(value)) {
+    if (!names.includes(name)) throw new MemberError(join(path, name), `unknown; expected ${expected}${didYouMean(name, names)}`);
+  }
+  for (const name of names) if (!Object.hasOwn(value, name)) throw new MemberError(join(path, name), `missing; expected ${expected}`);
+  return names.map((name) => value[name]);
+}
+
+/**
+ * @param {string} path
+ * @param {string} name
+ */
+function join(path, name) {
+  return path ? `${path}.${name}` : name;
+}

@@ -1,0 +1,204 @@
+// Conversion of scalars to little-endian bytes. Values that do not fit are refused, never truncated.
+
+import { parseDtype } from "./dtypes.js";
+import { quoteName } from "./errors.js";
+
+/** A value cannot be converted. The message begins with the value and continues "argument 'x'". */
+export class ConversionError extends Error {
+  /** Where in a struct the reason is, as in `p.parts[1].n`; "" for other values. */
+  path = "";
+}
+
+/**
+ * The value of a scalar argument: a number, a boolean, a sequence of lanes, or the bytes of a struct.
+ * @typedef {number | bigint | boolean | readonly (number | bigint | boolean)[] | ArrayBuffer | ArrayBufferView} Scalar
+ */
+/** @typedef {(value: unknown) => Uint8Array} Packer */
+
+/**
+ * Return the converter of a type; null if WGSL does not support the type.
+ * @param {string} name As in "int32", "float16x4", or "uint8xN" for a struct of N bytes.
+ * @param {number} align If it is more than 0, "uint8xN" is a struct.
+ * @returns {Packer | null}
+ */
+export function packerOf(name, align) {
+  const dtype = parseDtype(name);
+  if (!dtype || dtype.lanes < 1) return null;
+  const { code, bits, lanes } = dtype;
+  if (code === 1 && bits === 8 && (align || lanes > 4)) return (value) => structBytes(value, lanes);
+  const one = laneOf(code, bits, lanes === 1 ? name : name.slice(0, name.lastIndexOf("x")));
+  if (!one) return null;
+  const { width } = one;
+  return (value) => {
+    const result = new Uint8Array(width * lanes);
+    const view = new DataView(result.buffer);
+    if (lanes === 1) {
+      one.put(view, 0, value);
+      return result;
+    }
+    const listed = Array.isArray(value) || (ArrayBuffer.isView(value) && "length" in value);
+    if (!listed) throw new ConversionError(`${describeValue(value)} is not a sequence of ${lanes} lanes`);
+    const items = /** @type {ArrayLike<unknown>} */ (/** @type {unknown} */ (value));
+    if (items.length !== lanes) throw new ConversionError(`${items.length} lanes cannot be passed as ${name}, which has ${lanes} lanes`);
+    for (let lane = 0; lane < lanes; lane++) {
+      try {
+        one.put(view, lane * width, items[lane]);
+      } catch (error) {
+        throw error instanceof ConversionError ? new ConversionError(`lane ${lane}: ${error.message}`) : error;
+      }
+    }
+    return result;
+  };
+}
+
+/** @typedef {(view: DataView, at: number, value: unknown) => void} Put */
+
+/**
+ * @param {number} code
+ * @param {number} bits
+ * @param {string} name
+ * @returns {{ width: number, put: Put } | null}
+ */
+function laneOf(code, bits, name) {
+  if ((code === 6 && bits === 8) || (code === 1 && bits === 1)) {
+    return { width: 4, put: (view, at, value) => view.setUint32(at, Number(booleanOf(value)), true) };
+  }
+  if (code === 0 || code === 1) {
+    const low = code === 0 ? -(2n ** BigInt(bits - 1 < 0 ? 0 : bits - 1)) : 0n;
+    const high = code === 0 ? -low - 1n : 2n ** BigInt(bits) - 1n;
+    /** @type {Record<number, Put>} */
+    const puts = {
+      8: (view, at, value) => view.setUint8(at, Number(BigInt.asUintN(8, wholeOf(value, name, low, high)))),
+      16: (view, at, value) => view.setUint16(at, Number(BigInt.asUintN(16, wholeOf(value, name, low, high))), true),
+      32: (view, at, value) => view.setUint32(at, Number(BigInt.asUintN(32, wholeOf(value, name, low, high))), true),
+      64: (view, at, value) => view.setBigUint64(at, BigInt.asUintN(64, wholeOf(value, name, low, high)), true),
+    };
+    const put = puts[bits];
+    return put ? { width: bits / 8, put } : null;
+  }
+  if (code === 2 && bits === 32) {
+    return {
+      width: 4,
+      put(view, at, value) {
+        const number = realOf(value);
+        if (Number.isFinite(number) && !Number.isFinite(Math.fround(number))) throw new ConversionError(`${number} does not fit ${name}`);
+        view.setFloat32(at, number, true);
+      },
+    };
+  }
+  if (code === 2 && bits === 16) {
+    return {
+      width: 2,
+      put(view, at, value) {
+        const number = realOf(value);
+        const half = halfOf(number);
+        if (Number.isFinite(number) && (half & 0x7c00) === 0x7c00) throw new ConversionError(`${number} does not fit ${name}`);
+        view.setUint16(at, half, true);
+      },
+    };
+  }
+  return null; // WGSL does not support the type
+}
+
+/**
+ * Return the bytes of a type: in a block, where a bool takes 4; or as an array element, where three lanes take the space of four.
+ * @param {string} type
+ * @param {boolean} [element]
+ */
+export function widthOf(type, element = false) {
+  const dtype = parseDtype(type);
+  if (!dtype) return 0;
+  const { code, bits, lanes } = dtype;
+  const width = (code === 6 && bits === 8) || (code === 1 && bits === 1) ? 32 : bits;
+  return Math.ceil((width * (element && lanes === 3 && !(code === 1 && bits === 8) ? 4 : lanes)) / 8);
+}
+
+/**
+ * Return the bits of a float16, rounded to nearest, ties to even.
+ * @param {number} value
+ */
+export function halfOf(value) {
+  const sign = Object.is(value, -0) || value < 0 ? 0x8000 : 0;
+  const size = Math.abs(value);
+  if (Number.isNaN(value)) return 0x7e00;
+  if (size === Infinity) return sign | 0x7c00;
+  // The exponent, at least that of the subnormal numbers. 2 ** n is exact, so rounding happens only below.
+  const exponent = Math.max(Math.floor(Math.log2(size || 2 ** -14)), -14);
+  const near = size >= 2 ** (exponent + 1) ? exponent + 1 : size < 2 ** exponent && exponent > -14 ? exponent - 1 : exponent;
+  const scaled = size * 2 ** (10 - near);
+  const floor = Math.floor(scaled);
+  const rest = scaled - floor;
+  const steps = floor + (rest > 0.5 || (rest === 0.5 && floor % 2 === 1) ? 1 : 0);
+  return sign | Math.min(steps + (near + 14) * 1024, 0x7c00);
+}
+
+/** @param {unknown} value */
+function booleanOf(value) {
+  if (value === true || value === 1 || value === 1n) return true;
+  if (value === false || value === 0 || value === 0n) return false;
+  throw new ConversionError(`${describeValue(value)} is not a bool`);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ * @param {bigint} low
+ * @param {bigint} high
+ */
+function wholeOf(value, name, low, high) {
+  const whole = typeof value === "boolean" || (typeof value === "number" && Number.isInteger(value)) ? BigInt(value) : value;
+  if (typeof whole !== "bigint") throw new ConversionError(`${describeValue(value)} is not a whole number`);
+  if (whole < low || whole > high) throw new ConversionError(`${whole} does not fit ${name} (${low} to ${high})`);
+  return whole;
+}
+
+/** @param {unknown} value */
+function realOf(value) {
+  if (typeof value === "number") return value;
+  if (typeof value === "bigint" || typeof value === "boolean") return Number(value);
+  throw new ConversionError(`${describeValue(value)} is not a number`);
+}
+
+/**
+ * @param {unknown} value
+ * @param {number} size
+ */
+function structBytes(value, size) {
+  const bytes = viewOf(value);
+  if (!bytes) throw new ConversionError(`${describeValue(value)} is not a struct of ${size} bytes; pass an ArrayBuffer or a typed array of that size`);
+  if (bytes.length !== size) throw new ConversionError(`${describeValue(value)} of ${bytes.length} bytes cannot be passed as a struct, which has ${size} bytes`);
+  return bytes.slice();
+}
+
+/**
+ * Return the bytes of an ArrayBuffer or a view of one; null for other values.
+ * @param {unknown} value
+ */
+export function viewOf(value) {
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : null;
+}
+
+/**
+ * Return whether a value is a plain object, and not an array, a buffer or another object of a class.
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isRecord(value) {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/**
+ * Describe a value for a message: numbers by value, others by type.
+ * @param {unknown} value
+ */
+export function describeValue(value) {
+  if (value === null || ["number", "boolean", "undefined"].includes(typeof value)) return String(value);
+  if (typeof value === "bigint") return value.toString().length < 60 ? String(value) : "a bigint of many digits";
+  if (typeof value === "string") return value.length < 30 ? quoteName(value) : "a string";
+  if (typeof value === "function") return "a function";
+  const name = /** @type {object} */ (value).constructor?.name || "object";
+  return `${/^[aeio]/i.test(name) ? "an" : "a"} ${name}`;
+}

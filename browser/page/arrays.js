@@ -1,0 +1,79 @@
+// The fields of an array in a form: its shape, and a fill, a file of raw numbers or an image.
+
+import { visible } from "./dom.js";
+import { argumentGroup, FieldError, fileField, labelled, lengthsIn, selection, textInput } from "./fields.js";
+import { elementOf, filled, fromFile, unitOf } from "./fills.js";
+
+const ACCESS = { r: "in", w: "out", rw: "in and out", "": "in and out" };
+const TYPES = { float32: "float32", int32: "int32", uint32: "uint32" };
+
+/**
+ * Return the fields of a buffer.
+ * @param {import("./devmod-webgpu/interface.js").Param} param
+ * @param {number[]} known The shape that the form suggests.
+ */
+export function arrayField(param, known) {
+  const { name, type, access, align } = param;
+  const types = type ? null : labelled("Elements", selection(TYPES));
+  const element = () => elementOf(type || types.input.value, align);
+  const least = Math.max(param.size, param.least);
+  const lengths = least ? [Math.ceil(least / unitOf(element()))] : known;
+  const shape = labelled("Shape", textInput(lengths.join(" × ")), "a length, or rows × columns");
+  const fills = element().opaque
+    ? { zeros: "zeros", file: "a file of raw bytes" }
+    : { zeros: "zeros", ones: "ones", range: "0, 1, 2, …", random: "random", file: "a file of raw numbers, or an image" };
+  const fill = labelled("Fill", selection(fills));
+  if (access === "r" && !element().opaque) fill.input.value = "random";
+  const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }), "floats from 0 to 1, integers from 0 to 255");
+  const suggest = ({ shape: found }) => {
+    if (countOf(shape.input.value) !== countOf(found.join(" "))) shape.input.value = found.join(" × ");
+  };
+  const decode = (file) => fromFile(element(), file);
+  const file = fileField("File", {}, "little-endian; an image gives the shape", decode, suggest, () => types?.input.value);
+  const update = () => {
+    seed.element.hidden = fill.input.value !== "random";
+    file.element.hidden = fill.input.value !== "file";
+    shape.clear();
+  };
+  fill.input.addEventListener("change", update);
+  update();
+  const read = async ({ limits }) => {
+    const lengths = readShape(shape);
+    const count = lengths.reduce((product, length) => product * length, 1);
+    const bytes = count * unitOf(element());
+    const most = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
+    if (bytes > most) throw new FieldError(shape, `takes ${bytes.toLocaleString("en")} bytes, but the limit of this device is ${most.toLocaleString("en")}`);
+    if (bytes < least) throw new FieldError(shape, `takes ${bytes} bytes, and the kernel declares ${least}`);
+    if (fill.input.value === "file") {
+      const { data } = await file.load();
+      if (data.byteLength !== bytes) throw new FieldError(shape, `takes ${bytes} bytes, and the file has ${data.byteLength}`);
+      return { data: data.slice(), shape: lengths, element: element() };
+    }
+    if (!/^\d{1,10}$/.test(seed.input.value.trim())) throw new FieldError(seed, "expected a whole number");
+    try {
+      return { data: filled(element(), count, fill.input.value, Number(seed.input.value)), shape: lengths, element: element() };
+    } catch (error) {
+      throw error instanceof RangeError ? new FieldError(shape, `takes ${bytes.toLocaleString("en")} bytes, which this browser cannot allocate`) : error;
+    }
+  };
+  const structs = align ? `structs of ${unitOf(element())} bytes` : type;
+  const all = [types, shape, fill, seed, file].filter(Boolean);
+  return {
+    element: argumentGroup(name, `${structs ? `array of ${visible(structs)}` : "array"}, ${ACCESS[access]}`, all),
+    fields: all,
+    main: shape,
+    read,
+    type: () => structs || types.input.value,
+  };
+}
+
+/** Return the lengths of a shape: one number, or two or more with ×, x, * or a comma between them. */
+function readShape(field) {
+  const lengths = lengthsIn(field.input.value).map((word) => (/^\d{1,15}$/.test(word) ? Number(word) : NaN));
+  if (lengths.some(Number.isNaN)) throw new FieldError(field, "expected a length such as 1024, or rows × columns such as 64 × 64");
+  return lengths;
+}
+
+function countOf(text) {
+  return text.split(/[^\d]+/).filter(Boolean).reduce((product, word) => product * Number(word), 1);
+}

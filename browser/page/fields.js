@@ -1,0 +1,218 @@
+// Fields of a form for numbers and structs, by the types of a kernel's interface. Each field shows its own errors.
+
+import { parseDtype } from "./devmod-webgpu/dtypes.js";
+import { isValue } from "./devmod-webgpu/members.js";
+import { ConversionError, packerOf } from "./devmod-webgpu/scalars.js";
+import { brief, el, visible } from "./dom.js";
+
+/** A value of a field is wrong. The field shows the message. */
+export class FieldError extends Error {
+  constructor(field, message) {
+    super(message);
+    this.field = field;
+  }
+}
+
+/** The most inputs for the members of one struct. Larger structs are filled from a file. */
+const MOST_INPUTS = 100;
+let fields = 0;
+
+/** Return a label with its input, a hint and a place for an error. `fail` shows an error, `clear` removes it. */
+export function labelled(text, input, hint = "") {
+  const id = `field-${++fields}`;
+  const problem = el("p", { class: "problem", id: `${id}-problem`, role: "alert" });
+  input.id = id;
+  input.setAttribute("aria-describedby", `${hint ? `${id}-hint ` : ""}${id}-problem`);
+  const label = el("label", { for: id }, text);
+  const parts = input.type === "checkbox" ? [el("div", { class: "check" }, input, label)] : [label, input];
+  const element = el("div", { class: "field" }, ...parts, hint ? el("p", { class: "hint", id: `${id}-hint` }, hint) : null, problem);
+  const fail = (message) => {
+    problem.textContent = visible(message);
+    input.setAttribute("aria-invalid", "true");
+  };
+  const clear = () => {
+    problem.textContent = "";
+    input.removeAttribute("aria-invalid");
+  };
+  input.addEventListener("input", clear);
+  return { element, input, fail, clear };
+}
+
+/** Return an input for a text, with a value. */
+export function textInput(value, properties = {}) {
+  return el("input", { type: "text", autocomplete: "off", spellcheck: false, value, ...properties });
+}
+
+/**
+ * Return a field for a file. Its `load` returns the result of `decode` for the file, which is called once for each file and `key()`. `use`
+ * is called with that when the user chooses a file.
+ */
+export function fileField(text, properties, hint, decode, use, key = () => "") {
+  const field = labelled(text, el("input", { type: "file", ...properties }), hint);
+  let loaded = null;
+  const load = async () => {
+    const [file] = field.input.files;
+    if (!file) throw new FieldError(field, "choose a file");
+    const wanted = key();
+    try {
+      if (loaded?.file !== file || loaded.key !== wanted) loaded = { file, key: wanted, contents: await decode(file) };
+    } catch (error) {
+      throw new FieldError(field, error.message);
+    }
+    return loaded.contents;
+  };
+  field.input.addEventListener("change", async () => {
+    try {
+      use(await load());
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      field.fail(error.message);
+    }
+  });
+  return { ...field, load };
+}
+
+/** Return the group of an argument's fields, with its name and a description. */
+export function argumentGroup(name, description, fields) {
+  const legend = el("legend", {}, el("code", {}, brief(name, 80)), " ", el("span", { class: "quiet" }, description));
+  return el("fieldset", { class: "array" }, legend, el("div", { class: "fields" }, fields.map(({ element }) => element)));
+}
+
+/** Return the words of a text such as 64 × 64, which may have ×, x, * or a comma between them. */
+export function lengthsIn(text) {
+  return text.trim().split(/\s*[×x*,;]\s*|\s+/i);
+}
+
+/** Return a function that replaces the suggested value of an input. A value that the user has entered stays. */
+export function suggestionOf(input) {
+  let last = input.value;
+  return (text) => {
+    if (input.value === last) input.value = last = text;
+  };
+}
+
+/** Return a selection. `choices` has the texts by value. */
+export function selection(choices) {
+  return el("select", {}, Object.entries(choices).map(([value, text]) => el("option", { value }, text)));
+}
+
+/** Return the numbers of a type as a hint: how many, their type and its range. */
+function hintOf(type, shape) {
+  const { code, bits, lanes } = parseDtype(type);
+  const one = lanes > 1 ? type.slice(0, type.lastIndexOf("x")) : type;
+  const lengths = lanes > 1 ? [...shape, lanes] : shape;
+  const count = lengths.length ? `${lengths.join(" × ")} numbers of ` : "";
+  const all = lengths.length ? "; one number fills all" : "";
+  if ((code !== 0 && code !== 1) || bits < 1) return `${count}${one}${all}`;
+  const high = 2n ** BigInt(code === 0 ? bits - 1 : bits) - 1n;
+  return `${count}${one}, ${code === 0 ? `−${high + 1n}` : 0} to ${high}${all}`;
+}
+
+/**
+ * Return the number of a text; BigInt for whole numbers, so that all digits count.
+ * @param {string} type The type of one lane.
+ */
+function numberIn(text, type) {
+  const plain = text.replaceAll("−", "-");
+  const { code } = parseDtype(type);
+  if (code === 0 || code === 1) {
+    if (/^[+-]?\d+$/.test(plain)) return BigInt(plain.replace("+", ""));
+    if (/^0x[\da-f]+$/i.test(plain)) return BigInt(plain);
+    throw new ConversionError(`'${text}' is not a whole number`);
+  }
+  if (/^[+-]?inf(inity)?$/i.test(plain)) return plain.startsWith("-") ? -Infinity : Infinity;
+  const value = /^nan$/i.test(plain) ? NaN : Number(plain);
+  if (Number.isNaN(value) && !/^nan$/i.test(plain)) throw new ConversionError(`'${text}' is not a number`);
+  return value;
+}
+
+/**
+ * Return a field for numbers of one type: one, the lanes of a vector, or the elements of an array.
+ * @param {number[]} shape The lengths of an array; [] for one value.
+ */
+export function numberField(name, type, known, shape = []) {
+  const { lanes } = parseDtype(type);
+  const one = lanes > 1 ? type.slice(0, type.lastIndexOf("x")) : type;
+  const label = el("code", {}, brief(name, 80));
+  if (one === "bool" && !shape.length && lanes === 1) {
+    const field = labelled(label, el("input", { type: "checkbox" }), type);
+    return { element: field.element, fields: [field], read: () => field.input.checked };
+  }
+  const count = shape.reduce((product, length) => product * length, lanes);
+  const whole = /^u?int/.test(one);
+  const value = new Array(count > 16 ? 1 : count).fill(known).join(", ");
+  const field = labelled(label, textInput(value, { inputMode: whole && count === 1 ? "numeric" : "text" }), hintOf(type, shape));
+  field.element.classList.toggle("wide", count > 4);
+  const read = () => {
+    const words = field.input.value.split(/[\s,;]+/).filter(Boolean);
+    if (words.length !== count && !(words.length === 1 && count > 1)) {
+      throw new FieldError(field, count === 1 ? "expected one number" : `expected ${count} numbers, got ${words.length}`);
+    }
+    try {
+      const numbers = words.map((word) => numberIn(word, one));
+      for (const number of numbers) packerOf(one, 0)?.(number);
+      const all = numbers.length === count ? numbers : new Array(count).fill(numbers[0]);
+      return nested(all, lanes > 1 ? [...shape, lanes] : shape);
+    } catch (error) {
+      throw error instanceof ConversionError ? new FieldError(field, error.message) : error;
+    }
+  };
+  return { element: field.element, fields: [field], read };
+}
+
+/** Return numbers in nested arrays of the given lengths; the number itself without lengths. */
+function nested(numbers, shape) {
+  if (!shape.length) return numbers[0];
+  const [length, ...rest] = shape;
+  const step = numbers.length / length;
+  return Array.from({ length }, (_, at) => nested(numbers.slice(at * step, (at + 1) * step), rest));
+}
+
+/** Return a field for a struct of `size` bytes: a group with a field for each member, or its bytes if the members are unknown. */
+export function structField(name, size, members) {
+  if (!members.length || inputsOf(members) > MOST_INPUTS) return bytesField(name, size);
+  return isValue(members) ? memberField(name, members[0], members[0].shape) : group(el("code", {}, brief(name, 80)), members);
+}
+
+function inputsOf(members) {
+  let count = 0;
+  for (const { members: inner, shape } of members) {
+    count += inner.length ? shape.reduce((product, length) => product * length, inputsOf(inner)) : 1;
+  }
+  return count;
+}
+
+function group(legend, members) {
+  const parts = members.map((member, at) => memberField(member.name || `member ${at + 1}`, member, member.shape));
+  const element = el("fieldset", { class: "struct" }, el("legend", {}, legend), el("div", { class: "fields" }, parts.map((part) => part.element)));
+  const read = () => parts.map((part) => part.read()); // in order, because members may have no names
+  return { element, fields: parts.flatMap((part) => part.fields), read };
+}
+
+function memberField(name, member, shape) {
+  if (!member.members.length) return numberField(name, member.type, "0", shape);
+  if (!shape.length) return group(el("code", {}, brief(name, 80)), member.members);
+  const [length, ...rest] = shape;
+  const parts = Array.from({ length }, (_, at) => memberField(`${name}[${at}]`, member, rest));
+  return {
+    element: el("div", { class: "struct-array" }, parts.map((part) => part.element)),
+    fields: parts.flatMap((part) => part.fields),
+    read: () => parts.map((part) => part.read()),
+  };
+}
+
+function bytesField(name, size) {
+  const fill = selection({ zeros: "zeros", file: "a file of raw bytes" });
+  const field = labelled(el("code", {}, brief(name, 80)), fill, `struct of ${size} bytes`);
+  const chosen = labelled("File", el("input", { type: "file" }));
+  chosen.element.hidden = true;
+  fill.addEventListener("change", () => (chosen.element.hidden = fill.value !== "file"));
+  const read = async () => {
+    if (fill.value === "zeros") return new Uint8Array(size);
+    const [file] = chosen.input.files;
+    if (!file) throw new FieldError(chosen, "choose a file");
+    if (file.size !== size) throw new FieldError(chosen, `${file.name} has ${file.size} bytes, and the struct has ${size}`);
+    return new Uint8Array(await file.arrayBuffer());
+  };
+  return { element: el("div", { class: "fields" }, field.element, chosen.element), fields: [field, chosen], read };
+}

@@ -1,0 +1,232 @@
+// A form for one kernel: a field for each argument, the size of the launch, a button that runs it, and its result.
+
+import { DevmodError, Image } from "./devmod-webgpu/index.js";
+import { paramProblem } from "./devmod-webgpu/formats.js";
+import { unmetNeeds } from "./devmod-webgpu/pipeline.js";
+import { arrayField } from "./arrays.js";
+import { brief, el, visible } from "./dom.js";
+import { FieldError, labelled, lengthsIn, numberField, selection, structField, suggestionOf, textInput } from "./fields.js";
+import { sharedDevice } from "./gpu.js";
+import { imageResult } from "./imageresults.js";
+import { imageField, imageSize, samplerField } from "./images.js";
+import { resultOf } from "./results.js";
+
+/** Kernels with more arguments get no form. */
+const MOST_ARGUMENTS = 40;
+
+/** Return why a kernel of a webgpu module has no form; "" if it has one. `device` is null if there is none. */
+export function whyNot(info, device) {
+  const params = paramsOf(info);
+  for (const param of params) {
+    const problem = param.kind === "image" ? paramProblem(param) : param.kind === "local" ? "is of kind local, which WebGPU does not support" : "";
+    if (problem) return visible(`It cannot run here: its argument ${brief(param.name, 80)} ${problem}.`);
+  }
+  const unmet = device ? unmetNeeds(info.interface, device) : "";
+  if (unmet) return visible(`It cannot run here: it ${unmet}.`);
+  if (params.length > MOST_ARGUMENTS) return `It has ${params.length.toLocaleString("en")} arguments, and this page has forms for ${MOST_ARGUMENTS} at most. A program can run it.`;
+  return "";
+}
+
+/** Return the parameters of a kernel. Without an interface they have no names, and the elements of arrays have no types. */
+function paramsOf({ interface: known, argTypes }) {
+  if (known) return known.params.map((param, at) => ({ ...param, type: param.type || (isNumber(param) ? argTypes[at] : "") }));
+  return argTypes.map((type) => {
+    const kind = type === "handle" ? "buffer" : "scalar";
+    return { name: "", kind, type: kind === "buffer" ? "" : type, access: "", align: 0, size: 0, least: 0, members: [] };
+  });
+}
+
+function isNumber({ kind }) {
+  return kind === "scalar" || kind === "uniform";
+}
+
+/** The forms by module and function: what a user has entered stays while another module is shown. */
+const forms = new WeakMap();
+
+/** Return the form of a kernel. */
+export function kernelForm(module, name, info) {
+  if (!forms.has(module)) forms.set(module, new Map());
+  const known = forms.get(module);
+  if (!known.has(name)) known.set(name, newForm(module, name, info));
+  return known.get(name);
+}
+
+function newForm(module, name, info) {
+  const block = info.interface?.block ?? null;
+  const flat = (block?.[1] ?? 1) > 1;
+  const params = paramsOf(info);
+  const images = params.filter(({ kind }) => kind === "image");
+  const target = images.find(({ access }) => access !== "r") ?? images[0]; // it has a thread for each of its texels
+  const size = target ? imageSize(target) : flat ? [64, 64] : [1024];
+  /** A chosen picture gives its size to the other images and the launch, where the user has entered none. */
+  const suggest = (lengths) => {
+    for (const part of parts) part.resize?.(lengths);
+    if (target?.type === "2d") launch.resize(lengths.join(" × "));
+  };
+  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest));
+  const constants = constantFields(info.interface?.extra.constants);
+  const launch = launchFields(block, size.join(" × "));
+  const status = el("p", { class: "quiet", role: "status" });
+  const problem = el("div", { role: "alert" });
+  const results = el("div", { class: "results" });
+  const button = el("button", { class: "plain run-button", type: "submit" }, "Run");
+  const section = (title, ...children) => el("section", {}, el("h4", {}, title), ...children);
+  const single = (at) => isNumber(params[at]) && !parts[at].isGroup;
+  const numbers = parts.filter((_, at) => single(at));
+  const form = el(
+    "form",
+    { class: "kernel", noValidate: true, "aria-label": `Run ${brief(name, 80)}` },
+    ...parts.filter((_, at) => !single(at)).map(({ element }) => element),
+    numbers.length ? el("div", { class: "fields" }, numbers.map(({ element }) => element)) : null,
+    constants.fields.length ? section("Constants", el("div", { class: "fields" }, constants.fields.map(({ element }) => element))) : null,
+    section("Size of the launch", el("div", { class: "fields" }, launch.fields.map(({ element }) => element))),
+    el("div", { class: "controls" }, button, status),
+    problem,
+    results,
+  );
+  const fields = [...parts.flatMap((part) => part.fields), ...constants.fields, ...launch.fields];
+
+  /** Show an error at the field to which it belongs, otherwise below the button. */
+  const fail = (error) => {
+    const named = error instanceof DevmodError && error.argument ? error.argument : null;
+    const at = params.findIndex((param, number) => (param.name || String(number + 1)) === named);
+    const field = at >= 0 ? parts[at].main : (launch.byWord(named) ?? constants.byWord(named));
+    if (field) {
+      field.fail(error.message);
+      field.input.focus();
+    } else problem.replaceChildren(problemOf(error instanceof DevmodError ? error.message : `${error.name}: ${error.message}`));
+  };
+
+  /** Read all parts. Show the errors at their fields and return null if there are any. */
+  const readAll = async (device) => {
+    const values = [];
+    const wrong = [];
+    for (const part of [...parts, constants, launch]) {
+      try {
+        values.push(await part.read(device));
+      } catch (error) {
+        if (!(error instanceof FieldError)) throw error;
+        wrong.push(error);
+      }
+    }
+    if (!wrong.length) return values;
+    for (const { field, message } of wrong) field.fail(message);
+    wrong[0].field.input.focus();
+    destroyImages(values);
+    return null;
+  };
+
+  const run = async () => {
+    const device = await sharedDevice();
+    const read = await readAll(device);
+    status.textContent = "";
+    if (!read) return;
+    try {
+      await launchWith(device, read.slice(0, -2), ...read.slice(-2));
+    } finally {
+      destroyImages(read);
+    }
+  };
+
+  const launchWith = async (device, values, set, options) => {
+    let f = await module.getFunction(name, { device });
+    if (Object.keys(set).length) f = await f.specialize(set);
+    const given = values.map((value, at) => (params[at].kind === "buffer" ? value.data.buffer : value));
+    const named = params.every((param, at) => param.name && params.findIndex((each) => each.name === param.name) === at);
+    const args = named ? Object.fromEntries(given.map((value, at) => [params[at].name, value])) : given;
+    const { grid } = f.launchConfig(options);
+    const start = performance.now();
+    await f.run(args, options);
+    if (images.length) await device.queue.onSubmittedWorkDone();
+    const duration = performance.now() - start;
+    const size = `${grid.join(" × ")} blocks${f.block ? ` of ${f.block.join(" × ")} threads` : ""}`;
+    status.textContent = `${size} in ${duration.toLocaleString("en", { maximumFractionDigits: duration < 10 ? 2 : 0 })} ms${images.length ? "" : ", copies included"}.`;
+    const shown = [];
+    for (const [at, value] of values.entries()) {
+      const { kind, access, name } = params[at];
+      if (access === "r" || (kind !== "buffer" && kind !== "image")) continue;
+      const title = name || `argument ${at + 1}`;
+      shown.push(kind === "image" ? await imageResult(title, value) : resultOf(title, visible(parts[at].type()), value.element, value.data, value.shape));
+    }
+    results.replaceChildren(...(shown.length ? shown : [el("p", { class: "quiet" }, "The kernel writes to no array and no image.")]));
+  };
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (results.ariaBusy === "true") return;
+    results.ariaBusy = true;
+    for (const field of fields) field.clear();
+    problem.replaceChildren();
+    results.replaceChildren();
+    status.textContent = "Running…";
+    try {
+      await run();
+    } catch (error) {
+      status.textContent = "";
+      fail(error);
+    }
+    results.ariaBusy = false;
+  });
+  return form;
+}
+
+/** Free the memory of the images among the values of a call. */
+function destroyImages(values) {
+  for (const value of values) if (value instanceof Image) value.destroy();
+}
+
+function fieldOf(param, size, suggest) {
+  if (param.kind === "image") return imageField(param, suggest);
+  if (param.kind === "sampler") return samplerField(param);
+  if (param.kind === "buffer") return arrayField(param, size.toReversed());
+  const bytes = /^uint8x(\d+)$/.exec(param.type);
+  const isStruct = bytes !== null && (param.members.length > 0 || param.align > 0 || Number(bytes[1]) > 4);
+  const part = isStruct
+    ? structField(param.name, Number(bytes[1]), param.members)
+    : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(size[0]) : "1");
+  const side = /^u?int32$/.test(param.type) ? ["width", "height"].indexOf(param.name) : -1;
+  const suggestSide = suggestionOf(part.fields[0]?.input ?? {});
+  return { ...part, isGroup: isStruct, main: part.fields[0], resize: (lengths) => side >= 0 && suggestSide(String(lengths[side])) };
+}
+
+/** Return the fields of the constants (WGSL's override). An empty field leaves the default of the shader. */
+function constantFields(listed) {
+  // The package refuses constants of another form when the kernel runs.
+  const known = (Array.isArray(listed) ? listed : []).filter((each) => typeof each?.type === "string" && (each.name || each.id !== undefined)).slice(0, MOST_ARGUMENTS);
+  const fields = known.map(({ name, id, type, default: value }) => {
+    const hint = `${visible(String(type))}, ${value === undefined || value === null ? "required" : `default ${visible(String(value))}`}`;
+    return labelled(el("code", {}, brief(String(name || id), 80)), textInput(""), hint);
+  });
+  const read = () => {
+    const result = Object.create(null);
+    fields.forEach((field, at) => {
+      const { name, id, type, default: value } = known[at];
+      const text = field.input.value.trim();
+      const required = value === undefined || value === null;
+      if (!text && !required) return;
+      const number = type === "bool" ? { true: 1, false: 0, 1: 1, 0: 0 }[text] : Number(text || NaN);
+      if (number === undefined || Number.isNaN(number)) throw new FieldError(field, type === "bool" ? "expected true or false" : "expected a number");
+      result[name || id] = number;
+    });
+    return result;
+  };
+  return { fields, read, byWord: (word) => fields[known.findIndex(({ name, id }) => word === (name || String(id)))] ?? null };
+}
+
+/** Return the fields of the launch: threads if the block is known, otherwise blocks. */
+function launchFields(block, suggested) {
+  const choice = labelled("Given as", selection(block ? { threads: "threads", grid: "blocks" } : { grid: "blocks" }));
+  const size = labelled("Number in x, y, z", textInput(block ? suggested : "1"), block ? `blocks of ${block.join(" × ")} threads` : "the shader fixes the block");
+  const read = () => {
+    const words = lengthsIn(size.input.value);
+    if (words.length > 3 || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(size, "expected a whole number, or up to three such as 64 × 64");
+    return { [choice.input.value]: words.map(Number) };
+  };
+  return { fields: [choice, size], read, resize: block ? suggestionOf(size.input) : () => {}, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
+}
+
+/** Return a message, with the output of a compiler below it in a monospaced font. */
+export function problemOf(message) {
+  const [first, ...rest] = message.split("\n").map(visible);
+  return el("div", { class: "bad" }, first, rest.length ? el("code", { class: "log" }, rest.join("\n")) : null);
+}

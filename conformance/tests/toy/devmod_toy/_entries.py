@@ -1,0 +1,33 @@
+"""The toy's entry points."""
+
+from __future__ import annotations
+
+from devmod_toy import TARGET
+from devmod_toy._wrong import become_wrong
+
+
+def create(code, fmt, fmap, source):
+    from devmod_toy._module import ToyModule
+
+    return ToyModule(TARGET, fmt, fmap, code, source)
+
+
+def load_from_bytes(data):
+    from devmod_toy._module import ToyModule
+
+    return ToyModule.from_wire(TARGET, data)
+
+
+def load_from_file(path, fmt):
+    from devmod_toy._module import ToyModule
+
+    return ToyModule.from_file(path, fmt)
+
+
+def devices():
+    from devmod_toy._device import devices as found
+
+    return found()
+
+
+become_wrong(at_import=True)

@@ -1,0 +1,193 @@
+"""Faults of devices, arrays, streams and events."""
+
+from __future__ import annotations
+
+import time
+
+import devmod_toy._entries as entries
+from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
+from devmod_toy._module import ToyKernel, ToyModule
+
+from toy_faults._fault import fault, replaces
+
+IDLE = "the seconds of two events of an idle device: expected … to …, got "
+SLOW = "the seconds of 1 × 'wait' between two events: expected … to …, got …"
+
+
+class Everything(frozenset):
+    """A set that has everything."""
+
+    def __contains__(self, need):
+        return True
+
+
+# A device has every feature and every size of subgroups that it is asked for.
+fault(
+    "has_everything",
+    "R40-needs",
+    reason="'axpy' with {'needs': ['no_such_need']}: expected DeviceNotFoundError, but it was launched",
+).sets(ToyDevice, "features", Everything(("fp64",)))
+
+
+@replaces(entries, "devices", "R33-devices", reason="devmod.device('toy', 0) returns another object at each call")
+def new_devices(before):
+    """devices() creates new objects at each call."""
+    return [ToyDevice(index, name) for index, name in enumerate(driver().DEVICES)]
+
+
+# -- arrays
+
+
+@replaces(ToyDevice, "slice", "R37-views", reason="a write to a slice does not change exactly its part of the array")
+def copied_slice(before, self, memory, offset, nbytes):
+    """A slice of an array is a copy."""
+    return bytearray(memory[offset : offset + nbytes])
+
+
+@replaces(ToyDevice, "view", "R37-dlpack", reason="the view of an array's memory does not share it")
+def copied_view(before, self, memory):
+    """Device.view returns a copy of the memory."""
+    return memoryview(bytearray(memory))
+
+
+@replaces(ToyDevice, "allocate", "R37-zeros", reason="Device.zeros((7,), 'float32') has other values than zero")
+def dirty_zeros(before, self, nbytes):
+    """Device.zeros does not clear memory that was used before."""
+    return bytearray(b"\1") * nbytes
+
+
+@dirty_zeros.replaces(ToyDevice, "clear")
+def _(before, self, memory, nbytes, stream):
+    pass
+
+
+@replaces(ToyDevice, "copy", "R37-copies", reason="copy_from of an array of float32 has other values")
+def half_copied(before, self, source, target, nbytes, stream):
+    """A copy between arrays copies half of the bytes."""
+    before(self, source, target, nbytes // 2, stream)
+
+
+@replaces(ToyDevice, "allocate", "R37-memory", reason="an array of 72057594037927936 bytes: expected DeviceMemoryError, got MemoryError…")
+def memory_error(before, self, nbytes):
+    """An array that is too large raises Python's MemoryError."""
+    return bytearray(nbytes)
+
+
+@replaces(
+    ToyModule,
+    "get_global",
+    "R20-unknown",
+    "R20-values",
+    reason="get_global('no_such_function') of a created module: expected FunctionNotFoundError, but no error was raised",
+)
+def no_global(before, self, name):
+    """get_global returns None for unknown names, and wrong values."""
+    return entries.devices()[0].empty((4,), "int32") if name == "weights" else None
+
+
+@replaces(
+    ToyDevice,
+    "write",
+    "R37-device",
+    "R33-several",
+    reason="'axpy' with device arrays: argument 2 is wrong in 40 of 50 elements; at 0: expected …, got …",
+)
+def stale_array(before, self, memory, data, stream):
+    """Array.numpy returns the values before the launch."""
+    before(self, memory, data, stream)
+    self.__dict__.setdefault("kept", []).append((memory, bytes(memory)))
+
+
+@stale_array.replaces(ToyDevice, "read")
+def _(before, self, memory, out, stream):
+    for each, data in self.__dict__.get("kept", ()):
+        if each is memory:
+            memory = data
+    before(self, memory, out, stream)
+
+
+# -- streams and events
+
+
+@replaces(ToyEvent, "elapsed", "R37-stream", reason="the seconds between two events: expected 0 or more, got -…")
+def backward_time(before, self, earlier):
+    """Events measure negative times."""
+    return -before(self, earlier) - 1e-9
+
+
+@replaces(ToyEvent, "elapsed", "R37-elapsed", reason=IDLE + "0.001")
+def constant_time(before, self, earlier):
+    """The time between two events is a constant."""
+    return 0.001
+
+
+@replaces(ToyStream, "__enter__", "R37-current", reason="Device.current_stream is not the stream of the innermost body")
+def other_stream(before, self):
+    """The body of a stream does not change the current stream."""
+    return self
+
+
+@other_stream.replaces(ToyStream, "__exit__")
+def _(before, self, *details):
+    pass
+
+
+QUEUE = []
+
+
+@replaces(ToyKernel, "caller", "R37-elapsed", reason=SLOW)
+def host_time(before, self, stream, shape):
+    """The time of an event is the host's at `record`, though the launches before it are only queued."""
+    run = before(self, stream, shape)
+    return lambda values: QUEUE.append(lambda: run(values))
+
+
+@host_time.replaces(ToyEvent, "synchronize")
+@host_time.replaces(ToyStream, "synchronize")
+def _(before, self):
+    while QUEUE:
+        QUEUE.pop(0)()
+
+
+LAST = [ToyEvent()]
+
+
+@replaces(ToyKernel, "caller", "R37-elapsed", reason=IDLE + "0.0")
+def last_time(before, self, stream, shape):
+    """The time of an event is the end of the last launch before it, also if the device was idle since."""
+    run = before(self, stream, shape)
+
+    def call(values):
+        run(values)
+        LAST[:] = [ToyEvent()]
+
+    return call
+
+
+@last_time.replaces(ToyStream, "record")
+def _(before, self):
+    return LAST[0]
+
+
+@replaces(ToyEvent, "__init__", "R37-elapsed", reason=SLOW)
+def late_time(before, self):
+    """The time of an event comes from another queue, which reaches it later."""
+    self.at = None
+
+
+@late_time.replaces(ToyEvent, "synchronize")
+def _(before, self):
+    self.at = self.at or time.monotonic()
+
+
+@late_time.replaces(ToyEvent, "elapsed")
+def _(before, self, earlier):
+    earlier.synchronize()
+    self.synchronize()
+    return self.at - earlier.at
+
+
+@replaces(ToyKernel, "time", "R37-elapsed", reason="the seconds of one launch of 'wait' by Launch.time: expected … to …, got 1e-06")
+def short_time(before, self, stream, shape, values):
+    """Launch.time does not wait for the launch."""
+    return 1e-6

@@ -1,0 +1,215 @@
+"""What a function requires of a device, and whether a device has it.
+
+The choice of a bundle's candidate, `devmod.explain` and the first use of a function ask one question: ``fits(requirements(interface),
+device.capabilities)``. Requirements are derived from the interface and are never stored. What is unknown fits, and the driver decides.
+"""
+
+from __future__ import annotations
+
+from devmod._util.text import escape_line
+from devmod._values.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from devmod._values.info import Interface
+
+
+_BLOCK = "is built for blocks of {} threads"
+#: The limits with which functions are compared: what each limits and its unit, for documentation, and what a function does with an amount,
+#: as the end of a sentence. `Capabilities.limits` has a driver's name of each, which `Device.limits` and messages use.
+LIMITS = {
+    "block_x": ("the size of a block in x", "threads", _BLOCK),
+    "block_y": ("the size of a block in y", "threads", _BLOCK),
+    "block_z": ("the size of a block in z", "threads", _BLOCK),
+    "block": ("the size of a block in all", "threads", _BLOCK),
+    "subgroups": ("the subgroups of a block, if the function requires their size", "subgroups", _BLOCK),
+    "shared_memory": ("the static shared memory of a block", "bytes", "uses {} bytes of shared memory"),
+    "push_constants": ("the push constants", "bytes", "uses {} bytes of push constants"),
+    "uniform": ("each uniform block", "bytes", "uses a uniform block of {} bytes"),
+    "sets": ("the descriptor sets or bind groups, up to the last one with a binding", "sets", "uses {}"),
+    "storage_buffers": ("the storage buffers", "bindings", "uses {}"),
+    "uniform_buffers": ("the uniform blocks", "bindings", "uses {}"),
+    "sampled_images": ("the images that are only read and whose format the function does not fix", "bindings", "uses {}"),
+    "storage_images": ("the other images", "bindings", "uses {}"),
+    "samplers": ("the samplers", "bindings", "uses {}"),
+    "resources": ("all of these but the samplers", "bindings", "uses {}"),
+}
+
+
+class Requirements(Value):
+    """What a function requires of a device. `requirements` derives it from an interface.
+
+    Attributes
+    ----------
+    features
+        The features, by their names in `Interface.needs`.
+    subgroup
+        The number of threads in a subgroup; None for any.
+    block
+        The block for which the function is built; None for any.
+    images
+        The name, the format and the access of each image whose format the function fixes.
+    amounts
+        The names of limits, each with the amount that the function needs. A limit may be there several times.
+    """
+
+    __slots__ = ("amounts", "block", "features", "images", "subgroup")
+    features: tuple[str, ...]
+    subgroup: int | None
+    block: tuple[int, int, int] | None
+    images: tuple[tuple[str, str, str], ...]
+    amounts: tuple[tuple[str, int], ...]
+
+    def __init__(
+        self,
+        features: tuple[str, ...] = (),
+        subgroup: int | None = None,
+        block: tuple[int, int, int] | None = None,
+        images: tuple[tuple[str, str, str], ...] = (),
+        amounts: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        self._set(features=features, subgroup=subgroup, block=block, images=images, amounts=amounts)
+
+
+class Capabilities:
+    """What a device has of what functions require.
+
+    Parameters
+    ----------
+    device
+        The device. Its `features`, `subgroup_sizes` and `limits` are read when a function requires something of them.
+    limits
+        For names in `LIMITS`, the names in `Device.limits`. A limit without a name, or without a value, is unknown.
+    problem
+        Why the device runs no function, as the end of a sentence about the function; "" if it does.
+    subgroup_problem
+        Why no size of subgroups can be required, if `subgroup_sizes` is empty: the end of "needs subgroups of 32 threads, …", with a field
+        for the device; "" if that is unknown.
+    image_problem
+        Returns why kernels cannot access images of a format, by the format and the access, as a clause; "" if they can, or if it is
+        unknown.
+    """
+
+    __slots__ = ("device", "image_problem", "limits", "problem", "subgroup_problem")
+
+    def __init__(
+        self,
+        device: Any,
+        limits: Mapping[str, str] | None = None,
+        *,
+        problem: str = "",
+        subgroup_problem: str = "",
+        image_problem: Callable[[str, str], str] | None = None,
+    ) -> None:
+        self.device, self.limits, self.image_problem = device, limits or {}, image_problem
+        self.problem, self.subgroup_problem = problem, subgroup_problem
+
+
+def requirements(interface: Interface | None) -> Requirements:
+    """Return what a function requires, as far as its interface has it. A function without an interface requires nothing that is known."""
+    if interface is None:
+        return _NOTHING
+    features = dict.fromkeys(interface.needs)
+    webgpu = interface.extra.get("features", [])
+    for name in webgpu if isinstance(webgpu, list) else [webgpu]:  # a file may have anything there
+        features.setdefault(_need_of(str(name)))
+    block, subgroup = interface.block, interface.subgroup
+    amounts: list[tuple[str, int]] = []
+    if block is not None:
+        threads = block[0] * block[1] * block[2]
+        amounts += zip(("block_x", "block_y", "block_z", "block"), (*block, threads), strict=True)
+        if subgroup:
+            amounts.append(("subgroups", -(-threads // subgroup)))  # the last subgroup may have fewer threads
+    memory = interface.extra.get("workgroup_memory", 0)
+    if type(memory) is int:
+        amounts.append(("shared_memory", memory))
+    counts = dict.fromkeys(("sets", "storage_buffers", "uniform_buffers", "sampled_images", "storage_images", "samplers", "resources"), 0)
+    images = []
+    for param in interface.params:
+        kind = _BINDINGS.get(param.kind)
+        if param.kind == "image":
+            kind = "storage_images" if param.format or "w" in param.access else "sampled_images"
+            if param.format:
+                images.append((param.name, param.format, param.access))
+        elif param.kind == "uniform":
+            amounts.append(("uniform", _uniform_bytes(param.type)))
+        if kind is not None:
+            counts[kind] += 1
+            counts["resources"] += kind != "samplers"
+            if type(param.at) is tuple:
+                counts["sets"] = max(counts["sets"], param.at[0] + 1)
+    for each in interface.blocks:
+        if each.at == "push":
+            amounts.append(("push_constants", each.size))
+            continue
+        amounts.append(("uniform", each.size))
+        counts["uniform_buffers"] += 1
+        counts["resources"] += 1
+        if type(each.at) is tuple:
+            counts["sets"] = max(counts["sets"], each.at[0] + 1)
+    return Requirements(tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()))
+
+
+_NOTHING = Requirements()
+#: The limit of each kind of parameter that has a binding. That of an image depends on its access.
+_BINDINGS = {"buffer": "storage_buffers", "uniform": "uniform_buffers", "sampler": "samplers"}
+
+
+def _need_of(webgpu: str) -> str:
+    """Return the name in `Interface.needs` of a feature of WebGPU, or the name itself."""
+    from devmod._values.features import FEATURES
+
+    return next((name for name, feature in FEATURES.items() if feature.webgpu == webgpu), webgpu)
+
+
+def _uniform_bytes(type_: str) -> int:
+    """Return the bytes of a uniform of type "uint8" or "uint8xN"; 0 for other types."""
+    base, _, count = type_.rpartition("x")
+    return int(count) if base == "uint8" else int(type_ == "uint8")
+
+
+def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
+    """Return "" if a device has what a function requires, else the first thing that is missing, as the end of a sentence.
+
+    Parameters
+    ----------
+    needed
+        The requirements.
+    capabilities
+        `Device.capabilities`; None if they are unknown.
+    """
+    if capabilities is None:
+        return ""
+    device, subgroup = capabilities.device, needed.subgroup
+    missing: list[str] = []
+    if needed.features and (features := device.features) is not None:
+        missing += [name for name in needed.features if name not in features]
+    sizes = device.subgroup_sizes if subgroup else ()
+    if sizes and subgroup not in sizes:
+        missing.append(f"subgroups of {subgroup} threads (it has subgroups of {', '.join(map(str, sizes))})")
+    if missing:
+        return f"needs {escape_line(' and '.join(missing))}, which {device} does not have"
+    if capabilities.problem:
+        return capabilities.problem
+    if subgroup and not sizes and capabilities.subgroup_problem:
+        return f"needs subgroups of {subgroup} threads, {capabilities.subgroup_problem.format(device)}"
+    if capabilities.image_problem is not None:
+        for name, format_, access in needed.images:
+            if problem := capabilities.image_problem(format_, access):
+                return f"has the image {name!r} of {format_}: {problem}"
+    for limit, amount in needed.amounts:
+        driver_name = capabilities.limits.get(limit) if amount else None
+        if driver_name is not None and amount > (most := device.limits.get(driver_name, amount)):
+            return f"cannot run on {device}: its {driver_name} is {most}, but the kernel {_use(needed, limit, amount)}"
+    return ""
+
+
+def _use(needed: Requirements, limit: str, amount: int) -> str:
+    if needed.block is None or LIMITS[limit][2] != _BLOCK:
+        return LIMITS[limit][2].format(amount)
+    if limit == "subgroups":
+        return f"is built for blocks of {needed.block} with subgroups of {needed.subgroup} threads"
+    return _BLOCK.format(needed.block if amount in needed.block else f"{needed.block}, {amount}")

@@ -1,0 +1,321 @@
+"""Kernels in OpenCL C as source and as SPIR-V (`opencl -format=il`): each computes what NumPy does."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+
+SOURCE = Path(__file__).with_name("il_kernels.cl")
+TARGETS = {"source": "opencl", "SPIR-V": "opencl -format=il"}
+
+
+@cache
+def module_of(target: str, text: str = "") -> devmod.Module:
+    return devmod.compile(text or SOURCE, TARGETS[target], language="OpenCL C" if text else None)
+
+
+@pytest.fixture(params=list(TARGETS))
+def target(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    devices = [each for each in devmod.devices() if each.kind == "opencl"]
+    if not devices:
+        pytest.skip("there is no OpenCL device")
+    if name == "SPIR-V" and not any("SPIR-V" in each.handle.il_version for each in devices):
+        pytest.skip("no OpenCL device here takes SPIR-V: pip install 'devmod-opencl[intel]'")
+    return name
+
+
+def run(target: str, name: str, *args: Any, grid: Any = 1, block: Any = 1, text: str = "") -> None:
+    """Launch a kernel. Arrays change in place."""
+    module_of(target, text)[name](*args, grid=grid, block=block)
+
+
+RANDOM = np.random.default_rng(24)
+
+
+def floats(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+def test_axpy(target: str) -> None:
+    x, y = floats(100), floats(100)
+    expected = np.float32(2.5) * x + y
+    expected[90:] = y[90:]
+    run(target, "axpy", y, x, np.float32(2.5), np.int32(90), grid=4, block=32)
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_the_ids_of_three_dimensions(target: str) -> None:
+    grid, block = (3, 2, 4), (4, 3, 2)
+    x, y, z = (each * size for each, size in zip(grid, block, strict=True))
+    out = np.zeros((z, y, x, 4), "int32")
+    run(target, "ids", out, grid=grid, block=block)
+    at = np.stack(np.meshgrid(np.arange(z), np.arange(y), np.arange(x), indexing="ij"), -1)[..., ::-1]
+    digits = np.array([1, 10, 100])
+    np.testing.assert_array_equal(out[..., 0], at // block @ digits)
+    np.testing.assert_array_equal(out[..., 1], at % block @ digits)
+    assert (out[..., 2] == np.dot(block, digits)).all()
+    assert (out[..., 3] == np.dot(grid, digits) + 10000).all()
+
+
+def test_a_histogram_in_static_local_memory(target: str) -> None:
+    values, bins = RANDOM.integers(0, 256, 1000).astype("uint8"), np.zeros(16, "int32")
+    run(target, "histogram", values, bins, np.int32(1000), grid=3, block=64)
+    np.testing.assert_array_equal(bins, np.bincount(values >> 4, minlength=16))
+
+
+def test_a_product_of_matrices_with_two_local_arguments(target: str) -> None:
+    a, b, c = floats(16, 16), floats(16, 16), np.zeros((16, 16), "float32")
+    run(target, "matmul", a, b, c, np.int32(16), devmod.Local(256), devmod.Local(256), grid=(2, 2), block=(8, 8))
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_reduction_with_a_fixed_block(target: str) -> None:
+    x, sums = floats(256), np.zeros(4, "float32")
+    assert module_of(target).functions["reduction"].interface.block == (64, 1, 1)  # type: ignore[union-attr]
+    run(target, "reduction", x, sums, devmod.Local(256), grid=4, block=64)
+    np.testing.assert_allclose(sums, x.reshape(4, 64).sum(1), rtol=1e-4, atol=1e-5)
+
+
+def test_softmax(target: str) -> None:
+    x, y = floats(4, 50), np.zeros((4, 50), "float32")
+    run(target, "softmax", x, y, np.int32(50), devmod.Local(200), grid=4, block=32)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-7)
+
+
+def test_a_blur_of_bytes(target: str) -> None:
+    image, out = RANDOM.integers(0, 256, (12, 16, 4)).astype("uint8"), np.zeros((12, 16, 4), "uint8")
+    run(target, "blur", image, out, np.int32(16), np.int32(12), grid=(2, 3), block=(8, 4))
+    padded = np.pad(image.astype(float), ((2, 2), (2, 2), (0, 0)), mode="edge")
+    weights = np.array([1, 4, 6, 4, 1])
+    expected = sum(weights[i] * weights[j] * padded[i : i + 12, j : j + 16] for i in range(5) for j in range(5)) / 256
+    assert np.abs(out - expected).max() <= 0.5
+
+
+def test_mandelbrot(target: str) -> None:
+    out = np.zeros((16, 24), "int32")
+    corner, step = np.array([-2, -1], "float32"), np.float32(0.125)
+    run(target, "mandelbrot", out, np.int32(24), corner, step, np.int32(50), grid=(3, 2), block=(8, 8))
+    c = (-2 + 0.125 * np.arange(24)) + 1j * (-1 + 0.125 * np.arange(16))[:, None]
+    z, expected = np.zeros_like(c), np.zeros(c.shape, "int32")
+    for _ in range(50):
+        inside = np.abs(z) < 2
+        expected += inside
+        z = np.where(inside, z * z + c, z)
+    assert (out != expected).mean() < 0.02  # points on the border
+    assert out.max() == 50
+
+
+def test_vectors_of_three(target: str) -> None:
+    x, y = floats(32, 3), np.zeros((32, 3), "float32")
+    shift, added = np.array([1, 2, 3], "float32"), np.array([7, 0, 255], "uint8")
+    run(target, "three", x, y, shift, added, grid=1, block=32)
+    np.testing.assert_allclose(y, np.cross(x, shift) + added, rtol=1e-5, atol=1e-5)
+    assert module_of(target).functions["three"].arg_types == ("handle", "handle", "float32x3", "uint8x3")
+
+
+WAVE = np.dtype([("height", "float32"), ("period", "int32")])
+MIXED = np.dtype({"names": ["tag", "weight", "pair"], "formats": ["int8", "float64", ("int16", 2)], "offsets": [0, 8, 16], "itemsize": 24})
+
+
+def test_structs(target: str) -> None:
+    waves, out = np.zeros(16, WAVE), np.zeros(16, MIXED)
+    waves["height"], waves["period"] = np.arange(16), np.arange(16) * 3
+    added, mixed = np.array((0.5, 2), WAVE), np.array((-3, 1.25, (7, -9)), MIXED)
+    expected = waves["height"] + np.float32(0.5) * waves["period"]
+    run(target, "structs", waves, added, mixed, out, grid=1, block=16)
+    np.testing.assert_array_equal(waves["height"], expected)
+    np.testing.assert_array_equal(waves["period"], np.arange(16) * 3 - 2)
+    assert (out["tag"] == -3).all()
+    np.testing.assert_array_equal(out["pair"], [[7, -9]] * 16)
+    np.testing.assert_array_equal(out["weight"], 1.25 + np.arange(16))
+
+
+def test_conversions(target: str) -> None:
+    x = np.array([0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.75, -3.75, 100.4, 127.5, 128.5, 200.6, 255.5, 300, -130], "float32")
+    out, halves = np.zeros((16, 16), "int32"), np.zeros(16, "float16")
+    run(target, "conversions", x, out, halves, grid=1, block=16)
+    exact = x.astype(float)
+
+    def clip(values: Any, low: float, high: float) -> Any:
+        return np.clip(np.trunc(values), low, high)
+
+    rounded = exact * 1e7
+    whole = (x * np.float32(1e7)).astype("float64").astype("int64")
+    up = np.array([np.float32(each) if np.float32(each) >= each else np.nextafter(np.float32(each), np.float32(np.inf)) for each in whole])
+    expected = [
+        *(np.rint(exact), np.trunc(exact), np.ceil(exact), np.floor(exact)),
+        *(clip(exact, 0, 255), np.clip(np.rint(exact), -128, 127)),
+        *(clip(x * np.float32(10000), -32768, 32767), clip(x * np.float32(10000), 0, 65535)),
+        *(x.view("int32"), clip(exact, 0, 2**32 - 1), x.view("uint8").reshape(16, 4)[:, 2]),
+        clip((x * np.float32(1e9)).astype(float), -(2**31), 2**31 - 1),
+        *(np.clip(np.trunc(exact), 0, 255), np.clip(np.trunc(exact), 0, 127)),
+    ]
+    for number, each in enumerate(expected):
+        np.testing.assert_array_equal(out[:, number], each, str(number))
+    fits = np.abs(rounded) < 2**31 - 1
+    np.testing.assert_array_equal(out[:, 14].view("float32")[fits], up[fits])
+    assert (out[:, 15].view("float32") == np.float32(4294967040)).all()
+    np.testing.assert_array_equal(halves, x.astype("float16"))
+
+
+def signed(values: Any) -> Any:
+    return np.asarray(values, "int64").astype("uint64").astype("uint32").view("int32") if np.ndim(values) else signed([values])[0]
+
+
+def test_vectors_of_integers(target: str) -> None:
+    a, b = RANDOM.integers(-100, 100, (2, 16, 4)).astype("int32")
+    out = np.zeros((16, 12, 4), "int32")
+    run(target, "vectors", a, b, out, grid=1, block=16)
+    ua = a.view("uint32").astype("uint64")
+    x, y = a.astype("int64"), b.astype("int64")
+    count = np.vectorize(lambda v: (int(v) & 0xFFFFFFFF).bit_count())
+    zeros = np.vectorize(lambda v: 32 - (int(v) & 0xFFFFFFFF).bit_length())
+    shifted = [np.vectorize(lambda v, s=s: ((int(v) << s) + 2**31) % 2**32 - 2**31)(each) for s in (20, 28) for each in (a, b)]
+    saturated = [np.clip(shifted[2] + sign * shifted[3], -(2**31), 2**31 - 1) for sign in (1, -1)]
+    mask = 0xFF00FF
+    expected = [
+        np.where(a > b, b, a),
+        a[:, ::-1],
+        np.stack([a[:, 0], b[:, 0], a[:, 1], b[:, 1]], 1),
+        np.maximum(a, 3) + np.minimum(b, 5),
+        np.abs(a) + np.abs(x - y),
+        a[:, ::-1] * b,
+        (a & ~mask) | (b & mask),
+        signed((ua << np.uint64(5) | ua >> np.uint64(27)) & np.uint64(0xFFFFFFFF)) ^ count(b),
+        (shifted[0].astype(object) * shifted[1].astype(object) // 2**32).astype("int64") + x * y + 1,
+        zeros(a) + (x + y >> 1) + (x + y + 1 >> 1),
+        np.stack([(a < 0).any(1), (a < b).all(1), a[:, 0] == b[:, 0], (x[:, 0] << 16) | (y[:, 0] & 0xFFFF)], 1),
+        saturated[0] ^ saturated[1],
+    ]
+    for number, each in enumerate(expected):
+        np.testing.assert_array_equal(out[:, number], signed(each), str(number))
+
+
+def test_atomics(target: str) -> None:
+    cells, most = np.zeros(9, "int32"), np.zeros(1, "uint32")
+    cells[4] = 0xFFFF
+    run(target, "atomics", cells, most, np.int32(3), grid=2, block=32)
+    i = np.arange(64)
+    expected = [i.sum(), -3 * 64, -63, 63, 0xFF00, 0xFFFF, np.bitwise_xor.reduce(i), -64, 3 * 64]
+    assert cells.tolist() == expected
+    assert most[0] == 0xF0000000
+
+
+def test_asynchronous_copies(target: str) -> None:
+    x, y = floats(64), np.zeros(64, "float32")
+    run(target, "copies", x, y, devmod.Local(128), grid=2, block=32)
+    np.testing.assert_array_equal(y.reshape(2, 32), x.reshape(2, 32)[:, ::-1])
+
+
+def test_results_behind_pointers(target: str) -> None:
+    x = np.array([0, 1.5, -1.5, 2.75, -2.75, 1e-3, 100.25, -7.125], "float32")
+    out, parts = np.zeros((8, 8), "float32"), np.zeros((8, 2), "int32")
+    run(target, "pointers", x, out, parts, grid=1, block=8)
+    mantissa, exponent = np.frexp(x)
+    rest = np.array([math.remainder(float(each), 0.75) for each in x])
+    floor = np.floor(x)
+    expected = [x - floor, floor, np.modf(x)[0], np.trunc(x), np.sin(x.astype(float)), np.cos(x.astype(float)), mantissa, rest]
+    np.testing.assert_allclose(out, np.stack(expected, 1), rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(parts[:, 0], exponent)
+    quotient = np.rint((x - rest) / 0.75).astype(int)
+    np.testing.assert_array_equal(np.abs(parts[:, 1]) & 7, np.abs(quotient) & 7)
+
+
+def test_integers_of_64_bits(target: str) -> None:
+    a = RANDOM.integers(-(2**40), 2**40, 8)
+    b = RANDOM.integers(0, 2**63, 8).astype("uint64")
+    out = np.zeros((8, 6), "int64")
+    run(target, "longs", a, b, out, grid=1, block=8)
+    for i in range(8):
+        x, y = int(a[i]), int(b[i])
+        most = max(x, -3)
+        rotated = (y << 13 | y >> 51) % 2**64
+        expected = [abs(x * 3) // 7 * (1 if x >= 0 else -1), x * y >> 64, 64 - y.bit_length(), abs(x - 5)]
+        expected += [rotated - 2**64 if rotated >= 2**63 else rotated, abs(most) % 11 * (1 if most >= 0 else -1)]
+        assert out[i].tolist() == expected
+
+
+PRINTS = r"""
+kernel void k(global const float4 *v, global const int *n, global const half *h) {
+    printf("start %5s|%-6.3s|%%\\41\n", "a%b", "abcdef");
+    if (n[0] > 3) {
+        printf("%d %+.2f %lx %c %hhd\n", n[0], v[0].y, (ulong)n[0] << 40, 'q', (char)n[0]);
+        printf("%.1v4hlf %v2hlu %#v3hx %v2ld %.1f\n", v[0], as_uint2(v[0].xy), (ushort3)(65535), (long2)(-1, 2), h[0]);
+    }
+}
+"""
+
+
+def test_print(target: str, capfd: pytest.CaptureFixture[str]) -> None:
+    if target == "SPIR-V":
+        pytest.skip("SPIR-V is printed by the same driver")
+    v, n, h = np.array([[1, -2.5, 3, 4]], "float32"), np.array([300], "int32"), np.array([0.5], "float16")
+    run(target, "k", v, n, h, text=PRINTS)
+    words = ",".join(str(each) for each in v[0, :2].view("uint32"))
+    assert capfd.readouterr().out == (
+        f"start   a%b|abc   |%\\41\n300 -2.50 12c0000000000 q 44\n1.0,-2.5,3.0,4.0 {words} 0xffff,0xffff,0xffff -1,2 0.5\n"
+    )
+
+
+NAMES = """
+int devmod_fence(int x) { return 2 * x; }
+inline int devmod_linear(int x) { return x * x; }
+kernel void k(global int *x) {
+    x[0] = devmod_fence(x[0]) + devmod_linear(x[0]) + atomic_max(&x[1], x[0]);
+}
+"""
+
+
+def test_names_of_the_source_that_the_definitions_have_too(target: str) -> None:
+    x = np.array([10, 4], "int32")
+    run(target, "k", x, text=NAMES)
+    assert x.tolist() == [20 + 100 + 4, 10]
+
+
+CONVERTED = """
+kernel void k(global const ulong *u, global const long *n, global const double *d, global double *doubles, global half *halves) {
+    int i = get_global_id(0);
+    global double *o = doubles + 6 * i;
+    o[0] = convert_double_rtz(u[i]); o[1] = convert_double_rtp(u[i]); o[2] = convert_double_rtn(u[i]);
+    o[3] = convert_double_rtz(n[i]); o[4] = convert_double_rtp(n[i]); o[5] = convert_double_rtn(n[i]);
+    vstore_half_rtz(d[i], 6 * i, halves); vstore_half_rtp(d[i], 6 * i + 1, halves); vstore_half_rtn(d[i], 6 * i + 2, halves);
+    half2 pair = (half2)(convert_half_rtz(d[i]), convert_half_rtp((float)d[i]));
+    halves[6 * i + 3] = pair.x; halves[6 * i + 4] = pair.y; halves[6 * i + 5] = convert_half2_rtn((double2)(d[i], 0)).x;
+}
+"""
+
+
+def directed(exact: Fraction, dtype: type[np.floating[Any]], mode: str) -> Any:
+    """Convert a number with a rounding: toward zero, up or down."""
+    with np.errstate(over="ignore"):
+        near = dtype(float(exact))
+    low = near if float(near) <= exact else np.nextafter(near, dtype(-np.inf))
+    high = near if float(near) >= exact else np.nextafter(near, dtype(np.inf))
+    return {"rtz": low if exact >= 0 else high, "rtp": high, "rtn": low}[mode]
+
+
+def test_conversions_with_a_rounding() -> None:
+    if not any(
+        each.kind == "opencl" and {"fp16", "fp64"} <= each.features and "SPIR-V" in each.handle.il_version for each in devmod.devices()
+    ):
+        pytest.skip("no OpenCL device here takes SPIR-V with half and double: pip install 'devmod-opencl[intel]'")
+    u = np.array([2**64 - 1, 2**63 + 1025, 2**53 + 1, 7], "uint64")
+    n = np.array([-(2**63), -(2**63) + 1025, -(2**53) - 1, 2**63 - 1], "int64")
+    d = np.array([-1e-9, 1 / 3, -70000, 2.5], "float64")
+    doubles, halves = np.zeros((4, 6)), np.zeros((4, 6), "float16")
+    run("SPIR-V", "k", u, n, d, doubles, halves, grid=1, block=4, text=CONVERTED)
+    modes = ("rtz", "rtp", "rtn")
+    expected = [[directed(Fraction(int(each)), np.float64, mode) for each in pair for mode in modes] for pair in zip(u, n, strict=True)]
+    np.testing.assert_array_equal(doubles, expected)
+    small = [[directed(Fraction(each), np.float16, mode) for mode in modes] for each in d.tolist()]
+    np.testing.assert_array_equal(halves, [[*each, *each] for each in small])

@@ -1,0 +1,269 @@
+"""Modules of binaries that other compilers made: PTX, cubins and fatbins. The binary is stored as it is, or PTX is assembled to cubins."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from devmod import Origin
+from devmod.backend import compile_error
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, list_names, not_installed
+from devmod.targets.cuda import SPEC
+from devmod.targets.cuda.architecture import architecture, rank
+from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
+from devmod_targets.authoring import Payload, merge_declared
+from devmod_targets.cuda import _wheels, nvrtc
+from devmod_targets.cuda.nvrtc import diagnostics, read_reports
+from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, without_types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from devmod import FunctionInfo
+    from devmod_readers.nvidia import KernelEntry
+    from devmod_targets.authoring import CompileRequest
+
+
+_READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
+_VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
+_TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
+
+
+def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[str]]:
+    """Return the payload of a binary: the binary itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
+
+    `requested` is the value of ``-format=``, "" without it.
+
+    Return also the reports that the option ``-Xptxas=-v`` requests.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        PTX becomes a cubin, and nvJitLink is not installed; or a member of a fatbin has a compression that Python cannot read.
+    CompileError
+        The binary is damaged, has no kernel, contradicts the target or the declaration, or does not contain the types of the arguments
+        and they are not declared.
+    """
+    fmt = request.language.lower()
+    name = f"the {_TITLES[fmt]} {request.name}"
+    is_assembled = fmt == "ptx" and requested != "ptx" and any(arch[:3] == "sm_" for arch in request.target.archs)
+    options = [option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)]
+    if options or request.defines or request.include or request.name_expressions:
+        how = "takes the option -Xptxas=-v alone" if is_assembled else "is stored as it is"
+        raise request.error(f"options=, defines=, include= and name_expressions= are for sources; {name} {how}")
+    data = request.data or request.text.encode()
+    if fmt == "ptx" and not architecture(fmt, data):
+        raise request.error(f"{name} is invalid: expected the directives .version and .target with an architecture")
+    try:
+        binaries = _binaries(fmt, data)
+        fmap = _functions(request, name, binaries)
+    except FormatError as error:
+        raise request.error(f"{name} is not stored: {error}") from None
+    reports: list[str] = []
+    if fmt == "ptx":
+        code, result, tools, reports = _ptx_payload(request, requested, name, data)
+    else:
+        code, result, tools = _stored_payload(request, requested, name, fmt, data), fmt, ""
+    texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
+    origin = Origin(str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()})
+    return Payload("cuda", code, result, fmap, texts, origin, files={}), reports
+
+
+def _binaries(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
+    """Return the architecture and the kernels of each binary. PTX precedes cubins, which have no types."""
+    if fmt != "fatbin":
+        return [(architecture(fmt, data), _READERS[fmt](data))]
+    members = [member for kind in _READERS for member in fatbin_members(data) if member.kind == kind]
+    return [(member.arch, _READERS[member.kind](member.data)) for member in members]
+
+
+def _functions(request: CompileRequest, name: str, binaries: Sequence[tuple[str, Mapping[str, KernelEntry]]]) -> dict[str, FunctionInfo]:
+    """Return the declared functions, or without a declaration all kernels, whose types the binary then has."""
+    entries: dict[str, KernelEntry] = {}
+    for _, kernels in binaries:
+        for symbol, entry in kernels.items():
+            entries.setdefault(symbol, entry)
+    if not entries:
+        raise request.error(f"{name} has no kernel")
+    declared = {info.name: key for key, info in (request.fmap or {}).items()}
+    for symbol, key in declared.items():
+        if symbol not in entries:
+            raise request.error(
+                f"the declared fmap maps {key!r} to the kernel {symbol!r}, which is missing in {name}. Its kernels: {list_names(entries)}",
+                function=key,
+            )
+    chosen = {symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared}
+    for arch, kernels in binaries:
+        missing = next((symbol for symbol in chosen if symbol not in kernels), "")
+        if missing:
+            raise request.error(
+                f"the binary for {arch} in {name} has no kernel {missing!r}, which another binary has. Declare the kernels that all "
+                "binaries have in fmap=, or load the binaries as variants: devmod.interop.offload.load(path, fmap)",
+                function=missing,
+            )
+    functions = declared_kernels(request, chosen.values())
+    unknown = without_types(functions, chosen)
+    if unknown:
+        raise request.error(declaration_error(name, unknown, functions, chosen), function=unknown)
+    fmap = merge_declared(SPEC, functions, request.fmap)
+    for _, kernels in binaries:
+        for info in fmap.values():
+            check_declared(info, kernels[info.name])
+    return fmap
+
+
+def _stored_payload(request: CompileRequest, requested: str, name: str, fmt: str, data: bytes) -> bytes:
+    """Return a cubin or a fatbin. Raise CompileError if the target requests something else."""
+    target, variant = request.target, architecture(fmt, data)
+    if requested not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
+        raise request.error(
+            f"{name} is for {', '.join(_archs(variant)) or 'an unknown architecture'}, and is stored as it is: the target is 'cuda', not "
+            f"{str(target)!r}"
+        )
+    return data
+
+
+def _archs(variant: str) -> list[str]:
+    return [part.partition(":")[0] for part in variant.split(",") if part]
+
+
+def _ptx_payload(request: CompileRequest, fmt: str, name: str, data: bytes) -> tuple[bytes, str, str, list[str]]:
+    """Return the payload that the target requests of PTX, its format, the tools that made it, and the assembler's reports."""
+    target, variant = request.target, architecture("ptx", data)
+    if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
+        raise request.error(
+            f"{name} cannot become a payload of the target {str(target)!r}: 'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and "
+            "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both"
+        )
+    members: dict[str, bytes] = {}
+    tools: dict[str, None] = {}
+    reports: list[str] = []
+    for arch in target.archs:
+        if arch.startswith("sm_") and fmt != "ptx":
+            members[arch], tool, report = assemble(data, arch, request.name, verbose=bool(request.options))
+            reports += report
+            tools[tool] = None
+        elif rank(variant, arch.replace("compute_", "sm_")) is None:
+            raise request.error(f"{name} is for {variant}, which does not run on {arch}")
+        else:
+            members[_archs(variant)[0]] = data
+    if fmt == "fatbin":
+        code, joiner = join(list(members.items()), request.name)
+        return code, "fatbin", ", ".join([*tools, joiner]), reports
+    return next(iter(members.values()), data), "cubin" if tools else "ptx", ", ".join(tools), reports
+
+
+# -- Assemble PTX to a cubin, with the library of the wheel nvidia-nvjitlink. No driver is needed.
+#
+# NVRTC has no function for it, and the wheel nvidia-nvptxcompiler contains a static library alone.
+
+
+_PACKAGE = "nvidia-nvjitlink"
+
+
+def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tuple[bytes, str, list[str]]:
+    """Return the cubin of PTX, the library's name and version, and with `verbose` the assembler's reports.
+
+    Parameters
+    ----------
+    ptx
+        The PTX.
+    arch
+        The architecture, such as "sm_90".
+    name
+        The name of the PTX for messages.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The library is not installed.
+    CompileError
+        The PTX has errors, or is for a newer architecture.
+    """
+    library = _load(name)
+    try:
+        options = [f"-arch={arch}", *(["-Xptxas=-v"] if verbose else [])]
+        handle = library.create(len(options), options)
+    except Exception as error:
+        raise CompileError(
+            f"the PTX {name} cannot be assembled for {arch}: nvJitLink does not support this architecture", kind="cuda"
+        ) from error
+    try:
+        library.add_data(handle, library.InputType.PTX, ptx, len(ptx), name)
+        library.complete(handle)
+        cubin = bytearray(library.get_linked_cubin_size(handle))
+        library.get_linked_cubin(handle, cubin)
+        report = bytearray(library.get_info_log_size(handle))
+        library.get_info_log(handle, report)
+    except Exception as error:
+        log = bytearray(library.get_error_log_size(handle))
+        library.get_error_log(handle, log)
+        text = log.rstrip(b"\0").decode("utf-8", "replace")
+        errors, _ = diagnostics(text, name, name)
+        raise compile_error("cuda", "PTX", errors or [f"{name}: error: {error}"], text) from error
+    finally:
+        library.destroy(handle)
+    reports = read_reports(report.rstrip(b"\0").decode("utf-8", "replace"), f"the assembler's report on {name} for {arch}")
+    return bytes(cubin), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}", reports
+
+
+def _load(name: str) -> Any:
+    try:
+        return _wheels.load("nvJitLink")
+    except (ImportError, OSError) as error:
+        both = (_PACKAGE,) if _wheels.version("cuda-bindings") else (nvrtc.DISTRIBUTION, _PACKAGE)
+        missing = not_installed(f"the library nvJitLink (the wheel {_PACKAGE})", " ".join(both), "cuda", "nvidia")
+        raise ToolchainNotFoundError(
+            f"the PTX {name} cannot be assembled to a cubin here: {missing}. Or name an architecture compute_: the PTX is then stored as "
+            "it is, and the driver assembles it",
+            kind="cuda",
+        ) from error
+
+
+# -- Join cubins and PTX to a fatbin, with the library of the wheel nvidia-nvfatbin.
+
+
+#: Members are stored as they are: a reader of the variants needs no decompressor, and a bundle may compress its payloads.
+_OPTIONS = ("-64", "-host=linux", "-compress=false")
+
+
+def join(members: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, str]:
+    """Return a fatbin and the library's name and version.
+
+    Parameters
+    ----------
+    members
+        The architecture and the binary of each member: a cubin for ``sm_``, PTX for ``compute_``.
+    name
+        The name of the program, which tools show.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The library is not installed.
+    """
+    try:
+        library = _wheels.load("nvfatbin")
+        version = ".".join(map(str, library.version()))
+    except (ImportError, OSError, RuntimeError) as error:
+        missing = not_installed("the library nvfatbin (the wheel nvidia-nvfatbin)", nvrtc.DISTRIBUTION, "cuda", "nvidia")
+        raise ToolchainNotFoundError(
+            f"the fatbin cannot be made here: {missing}. Or leave out -format=fatbin: several architectures then give variants", kind="cuda"
+        ) from error
+    handle = library.create(_OPTIONS, len(_OPTIONS))
+    try:
+        for arch, binary in members:
+            prefix, _, number = arch.partition("_")
+            if prefix == "sm":
+                library.add_cubin(handle, binary, len(binary), number, name)
+            else:
+                library.add_ptx(handle, binary + b"\0", len(binary) + 1, number, name, "")
+        data = bytearray(library.size(handle))
+        library.get(handle, data)
+    except Exception as error:
+        raise CompileError(f"the fatbin of {name} cannot be made: nvfatbin reported {error}", kind="cuda") from error
+    finally:
+        library.destroy(handle)
+    return bytes(data), f"nvfatbin {_wheels.version('nvidia-nvfatbin') or version}"

@@ -1,0 +1,167 @@
+"""The kernels of a binary whose source is not read.
+
+The caller declares their types, or the binary has them: in the mangled name of a C++ kernel, or as the types of PTX's parameters.
+"""
+
+from __future__ import annotations
+
+from devmod import Param
+from devmod.backend import DYNAMIC_SHARED_MEMORY
+from devmod.errors import CompileError
+from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring._declared import value_groups
+from devmod_targets.authoring._mangled import parse_function
+from devmod_targets.cuda.signatures.types import Argument, bytes_argument, mangled_argument
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from devmod import FunctionInfo
+    from devmod_readers.nvidia import KernelEntry, ParamPlace
+    from devmod_targets.authoring import CompileRequest
+    from devmod_targets.authoring._mangled import TypeNode
+
+#: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be any number, ``.u64`` also a pointer.
+_TYPES = {
+    "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "u8": "int8", "u16": "int16", "u32": "int32",
+    "f16": "float16", "f16x2": "float16x2", "bf16": "bfloat16", "bf16x2": "bfloat16x2", "f32": "float32", "f64": "float64",
+}  # fmt: skip
+#: The probable type of a parameter of this size, for the proposed declaration.
+_PROBABLE = {8: "handle", 4: "int32", 2: "float16", 1: "bool"}
+#: The most kernels of a proposed declaration.
+_MAX_PROPOSED = 8
+
+
+def declared_kernels(
+    request: CompileRequest, entries: Iterable[KernelEntry], lowered: Mapping[str, str] | None = None
+) -> dict[str, ReflectedFunction]:
+    """Return the kernels of a binary by name, with the types of the declared fmap.
+
+    Parameters
+    ----------
+    request
+        The request.
+    entries
+        The kernels of the binary.
+    lowered
+        The symbol of each name expression of a source. The other names are symbols, and types that are not declared are "". None: there
+        is no source. Names are qualified C++ names, and a kernel that is not declared has the types that its binary contains.
+
+    Raises
+    ------
+    CompileError
+        The declared fmap has another number of arguments for a kernel.
+    """
+    expressions = {symbol: expression for expression, symbol in (lowered or {}).items()}
+    declared = {info.name: info for info in (request.fmap or {}).values()}
+    kernels: dict[str, list[tuple[str, ReflectedFunction]]] = {}
+    for entry in entries:
+        parts = parse_function(entry.name) if lowered is None else None
+        nodes = parts.params if parts is not None else None
+        arguments = _with_declared(declared.get(entry.name), entry, _arguments(entry, nodes, is_source=lowered is not None))
+        types, params = [each.type for each in arguments], [each.param for each in arguments]
+        function = with_entry(ReflectedFunction(entry.name, types, params, location=request.name), entry)
+        name = parts.name if parts is not None else expressions.get(entry.name, entry.name)
+        kernels.setdefault(name, []).append((parts.signature() if parts is not None else name, function))
+    return {
+        name if len(overloads) == 1 else signature: function for name, overloads in kernels.items() for signature, function in overloads
+    }
+
+
+def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunction:
+    """Return a function with what its binary contains: the block, the limits of a launch, and the use of dynamic shared memory."""
+    extra: dict[str, object] = {}
+    if entry.max_threads:
+        extra["max_threads"] = entry.max_threads
+    if entry.cluster is not None and entry.cluster != (1, 1, 1):
+        extra["cluster"] = list(entry.cluster)
+    tags = (DYNAMIC_SHARED_MEMORY,) if entry.dynamic_shared_memory else ()
+    return function.replace(block=entry.block, open_block=function.open_block and entry.block is None, extra=extra, tags=tags)
+
+
+def without_types(functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
+    """Return the symbol of a function whose types are not all known; "" if there is none."""
+    for function in functions.values():
+        if not all(function.types) or (entries[function.symbol].params is None and not function.types):
+            return function.symbol
+    return ""
+
+
+def declaration_error(name: str, symbol: str, functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
+    """Return the error for a kernel whose types are unknown, with a declaration of the kernels to complete.
+
+    Parameters
+    ----------
+    name
+        The binary, for the message.
+    symbol
+        The kernel.
+    functions, entries
+        The kernels of the binary by name, and by symbol.
+    """
+    declarations = []
+    for key, function in list(functions.items())[:_MAX_PROPOSED]:
+        places = entries[function.symbol].params or ()
+        types = tuple(
+            type_ or _PROBABLE.get(place.size, f"uint8x{place.size}") for type_, place in zip(function.types, places, strict=True)
+        )
+        declarations.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
+    more = ["…"] if len(functions) > _MAX_PROPOSED else []
+    binary = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in entries[symbol].params or ())
+    return (
+        f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({binary or 'unknown parameters'}). "
+        f"Declare the kernels that you call: fmap={{{', '.join([*declarations, *more])}}}. "
+        "Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', 'uint64' or 'float64', "
+        "4 bytes 'int32', 'uint32' or 'float32'"
+    )
+
+
+def _arguments(entry: KernelEntry, nodes: tuple[TypeNode, ...] | None, *, is_source: bool) -> list[Argument]:
+    """Return the arguments of a kernel. The type of one is "" if the binary does not contain it."""
+    places = entry.params or ()
+    if is_source:
+        return [Argument("", Param("", "scalar")) for _ in places]
+    if nodes is None or len(nodes) != len(places):
+        return [_place_argument(place) for place in places]
+    return [_mangled_argument(node, place) for node, place in zip(nodes, places, strict=True)]
+
+
+def _place_argument(place: ParamPlace) -> Argument:
+    """Return the argument by the type of a parameter in PTX."""
+    if place.is_pointer:
+        return Argument("handle", Param("", "buffer", "", "rw"))
+    if place.type == "b8":
+        return bytes_argument(place)
+    dtype = _TYPES.get(place.type, "")
+    return Argument(dtype, Param("", "scalar", dtype))
+
+
+def _mangled_argument(node: TypeNode, place: ParamPlace) -> Argument:
+    """Return the argument by its type in a mangled name, which has no sizes of structs."""
+    argument = mangled_argument("", node)
+    if argument.type_name and argument.type != "handle":
+        return bytes_argument(place)
+    return argument if argument.size == place.size else _place_argument(place)
+
+
+def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: list[Argument]) -> list[Argument]:
+    """Return the arguments with the declared types."""
+    if info is None or not info.arg_types:
+        return arguments
+    groups = value_groups(info, [place.size for place in entry.params or ()])
+    if entry.params is not None and len(groups) != len(entry.params):
+        raise CompileError(
+            f"the declared fmap has {len(info.arg_types)} arguments for the cuda function {entry.name!r}; its binary has "
+            f"{len(entry.params)}",
+            kind="cuda",
+            function=entry.name,
+        )
+    own = arguments or [Argument("", Param("", "scalar"))] * len(groups)
+    own = [argument for argument, group in zip(own, groups, strict=True) for _ in group.offsets]
+    return [each if each.type == type_ else _declared(type_) for type_, each in zip(info.arg_types, own, strict=True)]
+
+
+def _declared(type_: str) -> Argument:
+    is_buffer = type_ == "handle"
+    return Argument(type_, Param("", "buffer", "", "rw") if is_buffer else Param("", "scalar", type_))

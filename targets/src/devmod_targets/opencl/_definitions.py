@@ -1,0 +1,107 @@
+"""Write definitions of the built-in functions of OpenCL C that clang does not compile to SPIR-V, for the types of their calls.
+
+`headers/devmod_spirv.h` precedes them.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from devmod_targets.opencl._names import Builtin, Type
+
+_NUMBERS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "double")
+#: Types of parameters that are passed as an integer, or as a pointer.
+_OTHERS = {"memory_order": "int", "memory_scope": "int", "ocl_event": "event_t"}
+_STATEMENTS = {
+    **dict.fromkeys(("mem_fence", "read_mem_fence", "write_mem_fence"), "devmod_fence();"),
+    "sub_group_barrier": "devmod_sub_barrier();",
+    "wait_group_events": "devmod_barrier();",
+}
+_CONVERT = re.compile(r"convert_(half|double)(?:2|3|4|8|16)?(?:_(rte|rtz|rtp|rtn))?")
+_ATOMIC = re.compile(r"atom(?:ic)?_(inc|dec|xchg|min|max)")
+_FETCH = re.compile(r"atomic_(fetch_(?:min|max))(?:_explicit)?")
+_COPY = re.compile(r"async_work_group_(strided_)?copy")
+
+
+def define(builtins: Iterable[Builtin]) -> tuple[str, list[str]]:
+    """Return the definitions of functions, and the names of those that devmod does not have."""
+    texts: list[str] = []
+    unknown: list[str] = []
+    for builtin in builtins:
+        body = _body(builtin.name, builtin.params, builtin.result)
+        if body is None or any(each.base not in _NUMBERS and each.base not in _OTHERS for each in builtin.params):
+            unknown.append(builtin.name)
+        else:
+            texts.append(_function(builtin, f"devmod_{len(texts)}", body))
+    return "\n".join(texts), unknown
+
+
+def _function(builtin: Builtin, function: str, body: str) -> str:
+    """Return the definition of a function with a body."""
+    result = builtin.result
+    taken = ", ".join(f"{_declared(each)} a{index}" for index, each in enumerate(builtin.params)) or "void"
+    type_ = result.spelling if result.base in (*_NUMBERS, "void") else "event_t"
+    return f'{type_} {function}({taken}) __asm__("{builtin.symbol}");\n{type_} {function}({taken})\n{{\n{body}\n}}'
+
+
+def _declared(type_: Type) -> str:
+    name = _OTHERS.get(type_.base, type_.spelling)
+    if not type_.space:
+        return name
+    return f"volatile {type_.space} {name} *" if type_.atomic else f"{type_.space} {name} *"
+
+
+def _body(name: str, params: Sequence[Type], result: Type) -> str | None:
+    """Return the statements of a function; None if it is unknown."""
+    if name in _STATEMENTS:
+        return _STATEMENTS[name]
+    if not params:
+        return None
+    if match := _CONVERT.fullmatch(name):
+        source = params[0]
+        lanes = ["a0"] if source.lanes == 1 else [f"a0.s{index:x}" for index in range(source.lanes)]
+        return f"return ({result.spelling})({', '.join(_convert(each, source.base, match[1], match[2] or '') for each in lanes)});"
+    if match := _ATOMIC.fullmatch(name):
+        return _atomic(match[1], params[0])
+    if match := _FETCH.fullmatch(name):
+        return _fetch(match[1], params)
+    if match := _COPY.fullmatch(name):
+        stride = "a3" if match[1] else "1"
+        from_, to = ("i", f"i * {stride}") if params[0].space == "global" else (f"i * {stride}", "i")
+        loop = f"for (size_t i = devmod_linear(); i < a2; i += devmod_threads()) a0[{to}] = a1[{from_}];"
+        return f"{loop}\nreturn a{len(params) - 1};"
+    return None
+
+
+def _convert(value: str, source: str, target: str, mode: str) -> str:
+    """Return the conversion of a number as an expression."""
+    number = {"rtz": 1, "rtp": 2, "rtn": 3}.get(mode)
+    exact = ("char", "uchar", "half") if target == "half" else [each for each in _NUMBERS if each not in ("long", "ulong")]
+    if number is None or source in exact:
+        return f"({target}){value}"
+    wide = {"short": "(float)", "ushort": "(float)", "float": "", "double": ""}.get(source, "(double)") if target == "half" else ""
+    return f"devmod_to_{target}({wide}{value}, {number})"
+
+
+def _atomic(operation: str, pointer: Type) -> str:
+    """Return the body of an atomic function of OpenCL C 1.x. It has no order."""
+    scope = "__ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE"
+    if operation in ("inc", "dec"):
+        return f"return __scoped_atomic_fetch_{'add' if operation == 'inc' else 'sub'}(a0, 1, {scope});"
+    if operation != "xchg":
+        return f"return __scoped_atomic_fetch_{operation}(a0, a1, {scope});"
+    if pointer.base != "float":
+        return f"return __scoped_atomic_exchange_n(a0, a1, {scope});"
+    return f"return as_float(__scoped_atomic_exchange_n((volatile {pointer.space} uint *)a0, as_uint(a1), {scope}));"
+
+
+def _fetch(operation: str, params: Sequence[Type]) -> str:
+    """Return the body of an atomic function of OpenCL C 2.0. Every order is the sequentially consistent one of the device."""
+    # LLVM finds the address space of a pointer for accesses that are not volatile.
+    call = f"return __scoped_atomic_{operation}(({params[0].space} {params[0].base} *)a0, a1, {{}}, __MEMORY_SCOPE_DEVICE);"
+    ordered = call.format("__ATOMIC_SEQ_CST")
+    return ordered if len(params) == 2 else f"if (a2 == __ATOMIC_RELAXED) {call.format('__ATOMIC_RELAXED')}\n{ordered}"

@@ -1,1 +1,0 @@
-"""OpenCL C for cuda and rocm: clang compiles it to LLVM IR, with definitions of the built-in functions that it calls."""

@@ -1,0 +1,37 @@
+"""A file with OpenCL C that devmod once compiled for cuda and rocm: it loads, saves and runs. `reverse` takes an offset as local memory.
+
+opencl_c.devmod has PTX for compute_80 and a code object for gfx1100. The compiler is gone, so nothing writes this file again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from backend_checks import check_error
+
+import devmod
+
+STORED = Path(__file__).with_name("opencl_c.devmod")
+
+
+def check_stored(device: Any) -> None:
+    """Run the functions of the file on a device, and call the one that cannot be called."""
+    module = devmod.load(STORED)
+    data = devmod.dumps(module)
+    assert devmod.dumps(devmod.loads(data)) == data
+    x, y = np.arange(6, dtype="float32"), np.ones(6, "float32")
+    module["axpy"].on(device)(y=y, x=x, a=2.0, n=5, grid=1, block=6)
+    np.testing.assert_array_equal(y, [1, 3, 5, 7, 9, 1])
+    module["scale"].on(device)(x, np.array([1, 2, 3], "float32"), grid=1, block=2)
+    np.testing.assert_array_equal(x, [0, 2, 6, 3, 8, 15])
+    reverse = module["reverse"].on(device)
+    for arguments in ({}, {"tile": devmod.Local(24)}):
+        check_error(
+            devmod.ArgumentError,
+            lambda arguments=arguments: reverse(x, grid=1, block=6, **arguments),
+            f"the {device.kind} function 'reverse': argument 2 'tile' is a Local, and the kernel takes an offset into its dynamic shared memory, "
+            f"which devmod does not pass: compile it again, OpenCL C for opencl, or a source for {device.kind} that declares the memory in the "
+            "kernel",
+        )
