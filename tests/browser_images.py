@@ -8,7 +8,7 @@ import pytest
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 
 def param(text: str, binding: int) -> Param:

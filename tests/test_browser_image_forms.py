@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import devmod
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]

@@ -14,7 +14,7 @@ from backend_checks import sample_image
 
 import devmod
 from devmod import Param
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]

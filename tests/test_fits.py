@@ -11,8 +11,7 @@ import pytest
 from backend_checks import first_device
 
 import devmod
-from devmod.backend import FEATURES, Capabilities
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import FEATURES, IMAGE_FORMATS, Capabilities
 
 WGSL = """{head}@group(0) @binding(0) var<storage, read_write> y: array<f32>;
 {declared}

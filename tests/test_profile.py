@@ -78,7 +78,7 @@ def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, s
     ],
 )
 def test_the_exit_status_is_that_of_the_program(tmp_path: Path, end: str, status: int, text: str) -> None:
-    done = profile(tmp_path, end, "--no-device-times", "program.py", 1)
+    done = profile(tmp_path, end, "program.py", 1)
     assert done.returncode == status
     assert done.stderr.startswith(text)
     assert "add" in done.stderr

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.features import FEATURES as FEATURES
     from devmod._values.fields import Place as Place
+    from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
+    from devmod._values.image_formats import ImageFormat as ImageFormat
     from devmod._values.info import PipelineConstant as PipelineConstant
     from devmod._values.info import constants_of as constants_of
     from devmod._values.requirements import LIMITS as LIMITS
@@ -97,6 +99,7 @@ _NAMES = {
     "_util.text": "escape is_valid_name",
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
     "_values.features": "FEATURES",
+    "_values.image_formats": "IMAGE_FORMATS ImageFormat",
     "_values.info": "PipelineConstant constants_of",
     "_values.requirements": "Capabilities LIMITS Requirements fits requirements",
     "_values.tags": (

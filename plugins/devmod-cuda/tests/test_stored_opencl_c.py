@@ -10,7 +10,7 @@ from cuda_kernels import check_samples
 from stored_opencl_c import STORED, check_stored
 
 import devmod
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 #: The shape and the layers of an image, by its type.
 TYPES = {"1d": ((7,), 0), "2d": ((7, 5), 0), "3d": ((7, 5, 3), 0), "1d_array": ((7,), 4), "2d_array": ((7, 5), 4)}

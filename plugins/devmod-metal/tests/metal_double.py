@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import devmod
-import devmod_runtime
+from devmod.backend import IMAGE_FORMATS
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
 from devmod_simulators import metal as simulated
 from devmod_targets.authoring import CompileRequest, complete_source
@@ -67,7 +67,7 @@ class Texture:
         self.facts = TextureProperties(device, type_, format_, extent, layers, missing_usage)
         if isinstance(format_, str):
             width, height, depth = extent
-            nbytes = width * height * depth * max(layers, 1) * devmod_runtime.IMAGE_FORMATS[format_].texel_bytes
+            nbytes = width * height * depth * max(layers, 1) * IMAGE_FORMATS[format_].texel_bytes
             self.simulated = simulated.Texture(format_, extent, layers, bytearray(b"\xa5" * nbytes))
 
     def conformsToProtocol_(self, name: str) -> bool:

@@ -12,7 +12,7 @@ from metal_kernels import kernel
 
 import devmod
 from devmod import Param
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
 RESIZE = BEGIN + (

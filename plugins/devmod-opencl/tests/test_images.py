@@ -11,7 +11,7 @@ from backend_checks import sample_image
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 TYPES = {"1d": ((7,), 0), "2d": ((7, 5), 0), "3d": ((7, 5, 3), 0), "1d_array": ((7,), 4), "2d_array": ((7, 5), 4)}
 #: OpenCL C's type of a coordinate, and the coordinate of the texel of a thread, by the type of an image.

@@ -14,8 +14,8 @@ from vulkan_kernels import compiled, fresh, kernel, packed, shader, words
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod.backend import IMAGE_FORMATS
 from devmod_readers.spirv._reflect import IMAGE_FORMATS as SPIRV_FORMATS
-from devmod_runtime import IMAGE_FORMATS
 
 HEAD = "#version 450\nlayout(local_size_x = 8, local_size_y = 4) in;\n"
 AT = "ivec2 at = ivec2(gl_GlobalInvocationID.xy); if (any(greaterThanEqual(at, imageSize(to)))) return;"

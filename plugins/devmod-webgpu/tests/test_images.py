@@ -13,7 +13,7 @@ from webgpu_shaders import function
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod_runtime import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS
 
 SAMPLE = """
 @group(0) @binding(0) var picture: texture_2d<f32>;

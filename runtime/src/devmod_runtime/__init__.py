@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device_array import copy as copy
     from devmod_runtime._device.device_array import copy_to_numpy as copy_to_numpy
     from devmod_runtime._device.dlpack_import import read_capsule as read_capsule
-    from devmod_runtime._device.image import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod_runtime._device.image import Image as Image
-    from devmod_runtime._device.image import ImageFormat as ImageFormat
     from devmod_runtime._device.image import Sampler as Sampler
     from devmod_runtime._device.image import check_extent as check_extent
     from devmod_runtime._device.stream import Batch as Batch
@@ -94,9 +92,7 @@ _HOME = {
     "Event": "_device.stream",
     "Function": "_launch.function",
     "GlobalsModule": "_module",
-    "IMAGE_FORMATS": "_device.image",
     "Image": "_device.image",
-    "ImageFormat": "_device.image",
     "Kernel": "_launch.launcher",
     "Launch": "_launch.function",
     "LaunchConfig": "_launch.launcher",

@@ -12,8 +12,8 @@ import toy_backend as toy
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
-from devmod.backend import fits, requirements
-from devmod_runtime import IMAGE_FORMATS, Image, Sampler, check_extent
+from devmod.backend import IMAGE_FORMATS, fits, requirements
+from devmod_runtime import Image, Sampler, check_extent
 
 
 class ImageDevice(toy.ToyDevice):

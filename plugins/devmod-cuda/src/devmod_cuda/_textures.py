@@ -13,8 +13,8 @@ from __future__ import annotations
 from ctypes import addressof, create_string_buffer
 from struct import Struct
 
-from devmod.backend import ConversionError, Once
-from devmod_runtime import IMAGE_FORMATS, Image, check_driver, check_extent
+from devmod.backend import IMAGE_FORMATS, ConversionError, Once
+from devmod_runtime import Image, check_driver, check_extent
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.copies import address_of
 from devmod_runtime.driver_api.handles import Memory

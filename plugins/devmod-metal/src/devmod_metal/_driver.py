@@ -5,7 +5,6 @@ Importing this file opens the framework. It raises DeviceNotFoundError if that f
 
 from __future__ import annotations
 
-import re
 import sys
 from functools import cache
 
@@ -342,16 +341,17 @@ def _texture_type(type_: str) -> int:
 @cache
 def _formats() -> dict[int, str]:
     """Return the names of all formats of images by the numbers of Metal."""
-    from devmod_runtime import IMAGE_FORMATS
+    from devmod.backend import IMAGE_FORMATS
 
     return {_pixel_format(name): name for name in IMAGE_FORMATS}
 
 
 def _pixel_format(name: str) -> int:
     """Return Metal's number of a format: MTLPixelFormatRGBA8Unorm is that of "rgba8unorm"."""
-    match = re.fullmatch(r"([a-z]+)(\d+)([a-z]+)", name)
-    assert match
-    return int(getattr(Metal, f"MTLPixelFormat{match[1].upper()}{match[2]}{match[3].capitalize()}"))
+    from devmod.backend import IMAGE_FORMATS
+
+    each = IMAGE_FORMATS[name]
+    return int(getattr(Metal, f"MTLPixelFormat{each.order.upper()}{each.bits}{each.encoding.capitalize()}"))
 
 
 def _version(option: str) -> int:

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from devmod.backend import ConversionError
+from devmod.backend import IMAGE_FORMATS, ConversionError
 from devmod.errors import ArgumentError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
-from devmod_runtime import IMAGE_FORMATS, Image, Sampler, check_driver, check_extent
+from devmod_runtime import Image, Sampler, check_driver, check_extent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from devmod.backend import ImageFormat
 
-#: OpenCL's channel orders and channel types, by the parts of a format's name.
-_ORDERS = {"r": "R", "rg": "RG", "rgba": "RGBA", "bgra": "BGRA"}
-_TYPES = {
-    "8unorm": "UNORM_INT8",
-    "8snorm": "SNORM_INT8",
-    "8uint": "UNSIGNED_INT8",
-    "8sint": "SIGNED_INT8",
-    "16unorm": "UNORM_INT16",
-    "16snorm": "SNORM_INT16",
-    "16uint": "UNSIGNED_INT16",
-    "16sint": "SIGNED_INT16",
-    "16float": "HALF_FLOAT",
-    "32uint": "UNSIGNED_INT32",
-    "32sint": "SIGNED_INT32",
-    "32float": "FLOAT",
+
+def _channel_type(format: ImageFormat) -> str:  # noqa: A002 - the name in the interface
+    """Return OpenCL's name of the type of a channel: UNORM_INT8 of "rgba8unorm", UNSIGNED_INT32 of "r32uint"."""
+    if format.encoding == "float":
+        return "HALF_FLOAT" if format.bits == 16 else "FLOAT"
+    return f"{ {'uint': 'UNSIGNED', 'sint': 'SIGNED'}.get(format.encoding, format.encoding.upper()) }_INT{format.bits}"
+
+
+#: The numbers of a format's channel order and channel type, by its name.
+_FORMATS = {
+    name: (getattr(cl.channel_order, each.order.upper()), getattr(cl.channel_type, _channel_type(each)))
+    for name, each in IMAGE_FORMATS.items()
 }
-#: The name of a format, by the numbers of its channel order and its channel type.
-_NAMES = {
-    (getattr(cl.channel_order, order), getattr(cl.channel_type, type_)): prefix + suffix
-    for prefix, order in _ORDERS.items()
-    for suffix, type_ in _TYPES.items()
-    if prefix + suffix in IMAGE_FORMATS
-}
-_FORMATS = {name: numbers for numbers, name in _NAMES.items()}
+_NAMES = {numbers: name for name, numbers in _FORMATS.items()}
 #: OpenCL's types of images.
 _OBJECTS = {name: getattr(cl.mem_object_type, f"IMAGE{name.upper()}") for name in ("1d", "2d", "3d", "1d_array", "2d_array", "1d_buffer")}
 _FLAGS = {"r": "READ_ONLY", "w": "WRITE_ONLY", "rw": "KERNEL_READ_AND_WRITE"}

@@ -107,7 +107,7 @@ class VulkanDevice(Device):
 
     def _storage_problem(self, format: str, access: str) -> str:  # noqa: A002 - the base class's name
         """Return why a shader cannot have a storage image of a format, as a clause; "" if it can. The device is not opened."""
-        from devmod_runtime import IMAGE_FORMATS
+        from devmod.backend import IMAGE_FORMATS
         from devmod_vulkan import _images
 
         return _images.problem_of(self, self.physical, format, (_images.STORAGE,)) if format in IMAGE_FORMATS else ""

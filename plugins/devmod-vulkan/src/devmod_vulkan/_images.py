@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from devmod.backend import IMAGE_FORMATS
 from devmod_runtime import Image, Sampler, check_extent
 from devmod_vulkan._driver import error_name, ffi, instance, make, vk
 from devmod_vulkan._memory import LOCAL, VISIBLE, find_type
@@ -34,9 +35,9 @@ _ADDRESS_MODES = {
 
 def vulkan_format(name: str) -> int:
     """Return the VkFormat of a format of `IMAGE_FORMATS`: VK_FORMAT_R8G8_UNORM of "rg8unorm"."""
-    channels, bits, kind = name.partition("8") if "8" in name else name.partition("16") if "16" in name else name.partition("32")
-    suffix = {"float": "SFLOAT"}.get(kind, kind.upper())
-    return int(getattr(vk, f"VK_FORMAT_{''.join(channel.upper() + bits for channel in channels)}_{suffix}"))
+    each = IMAGE_FORMATS[name]
+    channels = "".join(f"{channel.upper()}{each.bits}" for channel in each.order)
+    return int(getattr(vk, f"VK_FORMAT_{channels}_{'SFLOAT' if each.encoding == 'float' else each.encoding.upper()}"))
 
 
 def problem_of(device: Device, physical: Physical, format: str, features: tuple[str, ...]) -> str:  # noqa: A002 - WebGPU's word

@@ -144,7 +144,7 @@ class Bindings:
         self.pack: Callable[[Sequence[Any]], tuple[bytes, ...]] = block_packer(interface)
 
     def _image(self, param: Param, number: int) -> Binding:
-        from devmod_runtime import IMAGE_FORMATS
+        from devmod.backend import IMAGE_FORMATS
 
         subject = f"argument {number + 1} {param.name!r}"
         place = self._place(param.at, subject)

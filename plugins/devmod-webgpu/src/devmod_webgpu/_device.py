@@ -6,9 +6,9 @@ import atexit
 import weakref
 
 from devmod import Device, Event, Stream
-from devmod.backend import Capabilities, Once
+from devmod.backend import IMAGE_FORMATS, Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import IMAGE_FORMATS, call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
+from devmod_runtime import call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
 from devmod_webgpu import _copy, _driver
 from devmod_webgpu._bindings import ACCESSES
 from devmod_webgpu._driver import launch_error, wgpu

@@ -5,9 +5,9 @@ The handle of an `Image` is its GPUTextureView, which has the GPUTexture, and th
 
 from __future__ import annotations
 
-from devmod.backend import ConversionError
+from devmod.backend import IMAGE_FORMATS, ConversionError
 from devmod.errors import ArgumentError
-from devmod_runtime import IMAGE_FORMATS, Image, Sampler, call_uninterrupted, check_extent
+from devmod_runtime import Image, Sampler, call_uninterrupted, check_extent
 from devmod_webgpu import _driver
 from devmod_webgpu._copy import map_copied
 from devmod_webgpu._driver import launch_error, wgpu

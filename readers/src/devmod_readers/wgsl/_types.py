@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from devmod.backend import IMAGE_FORMATS
 from devmod_readers.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_readers.wgsl._values import Unknown, shown_value
 
@@ -115,7 +114,6 @@ _OTHER_TEXTURES = frozenset(
 #: The types of texels, to what a shader reads and writes.
 _SAMPLES = {"f32": "float", "i32": "int", "u32": "uint"}
 _ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
-_FORMAT = re.compile(r"(?:r|rg|rgba)(?:(?:8|16)(?:unorm|snorm)|(?:8|16|32)(?:uint|sint)|(?:16|32)float)|bgra8unorm")
 _MAX_BYTES = 1 << 62
 #: The name of an array contains its element's name up to this length.
 _LONGEST_NAME = 100
@@ -222,12 +220,12 @@ class Types:
         hidden = next((word for word in words if word in self._module.declared), "")
         if hidden:
             raise self._error(at, f"{name} requires a format and an access of WGSL, and this source declares {hidden!r} itself")
-        if not _FORMAT.fullmatch(texel):
+        if texel not in IMAGE_FORMATS:
             found = repr(texel) if texel else "the first argument"
             raise self._error(at, f"{found} is not a format of images in devmod; expected one such as rgba8unorm, r32float or rg16uint")
         type_ = Type(IMAGE, f"{name}<{texel}, {access}>")
         type_.image, type_.format, type_.access = _STORAGE[name], texel, _ACCESS[access]
-        type_.sample = "uint" if texel.endswith("uint") else "int" if texel.endswith("sint") else "float"
+        type_.sample = IMAGE_FORMATS[texel].sample
         return type_
 
     def _unknown(self, name: str, at: int) -> CompileError:

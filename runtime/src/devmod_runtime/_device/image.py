@@ -6,13 +6,12 @@ A kernel receives the `Image` and the `Sampler` objects themselves: a backend re
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from devmod._arrays.elements import bytes_of
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
-from devmod.backend import ConversionError, array_bytes, parse_dtype
+from devmod.backend import IMAGE_FORMATS, ConversionError
 from devmod.errors import ArgumentError, did_you_mean
 from devmod_runtime._device.host import host_view
 from devmod_runtime._fork import check_driver
@@ -25,63 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmod import Device, Param
+    from devmod.backend import ImageFormat
 else:
     from devmod._util.numpy import np
 
 
-class ImageFormat(NamedTuple):
-    """The format of an image's texels.
-
-    Attributes
-    ----------
-    name : str
-        WebGPU's name, such as "rgba8unorm".
-    dtype : str
-        The element type of the image's NumPy array.
-    channels : int
-        The numbers of a texel: 1, 2 or 4.
-    sample : str
-        What a kernel reads and writes: "float", "int" or "uint".
-    """
-
-    name: str
-    dtype: str
-    channels: int
-    sample: str
-
-    @property
-    def texel_bytes(self) -> int:
-        """The bytes of a texel."""
-        return self.channels * array_bytes(parse_dtype(self.dtype))
-
-
-_CHANNELS = {"r": 1, "rg": 2, "rgba": 4}
-_TYPES = {
-    "8unorm": ("uint8", "float"),
-    "8snorm": ("int8", "float"),
-    "8uint": ("uint8", "uint"),
-    "8sint": ("int8", "int"),
-    "16unorm": ("uint16", "float"),
-    "16snorm": ("int16", "float"),
-    "16uint": ("uint16", "uint"),
-    "16sint": ("int16", "int"),
-    "16float": ("float16", "float"),
-    "32uint": ("uint32", "uint"),
-    "32sint": ("int32", "int"),
-    "32float": ("float32", "float"),
-}
-#: All formats by name.
-IMAGE_FORMATS = {
-    each.name: each
-    for each in (
-        *(
-            ImageFormat(prefix + name, dtype, count, sample)
-            for prefix, count in _CHANNELS.items()
-            for name, (dtype, sample) in _TYPES.items()
-        ),
-        ImageFormat("bgra8unorm", "uint8", 4, "float"),
-    )
-}
 #: The format of `Device.image_from_numpy` for an element type, without its channels.
 _DEFAULT_TYPES = {
     "uint8": "8unorm",
@@ -279,7 +226,7 @@ def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
         The array has no format of its own.
     """
     count = 1 if len(shape) == 2 else shape[-1] if len(shape) == 3 else 0
-    prefix = next((each for each, channels in _CHANNELS.items() if channels == count), "")
+    prefix = next((each.order for each in IMAGE_FORMATS.values() if each.channels == count), "")
     if not prefix or dtype not in _DEFAULT_TYPES:
         raise ArgumentError(
             f"image_from_numpy: expected an array of height × width, or height × width × channels with 1, 2 or 4 channels, got {dtype} of "

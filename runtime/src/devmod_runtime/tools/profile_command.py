@@ -22,21 +22,17 @@ from devmod_runtime._profile import Profile
 Examples:
   devmod profile train.py --epochs 2              # the options behind the program are its own
   devmod profile -o trace.json train.py           # a trace for https://ui.perfetto.dev
-  devmod profile --no-device-times train.py       # without events around each launch
   devmod profile --json train.py > profile.json   # the rows as data; what the program prints goes to standard error
 """,
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write a trace in Chrome's format to FILE.")  # fmt: skip
-@click.option("--device-times/--no-device-times", default=True, show_default=True, help="Measure each launch on the device.")
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, and the output of PROGRAM on standard error.")
 @click.argument("program", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @debug_option
 @click.pass_context
-def command(
-    context: click.Context, output: Path | None, device_times: bool, as_json: bool, program: str, arguments: tuple[str, ...]
-) -> None:
+def command(context: click.Context, output: Path | None, as_json: bool, program: str, arguments: tuple[str, ...]) -> None:
     """Run PROGRAM, a Python file, with ARGUMENTS. Print a table of its kernels, copies, builds and waits on standard error.
 
     The exit status is that of the program.
@@ -47,7 +43,7 @@ def command(
     path = output and output.absolute()  # the program may change the folder
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).resolve().parent))
-    profile = Profile(device_times=device_times)
+    profile = Profile()
     status: int | str | None = 0
     try:
         with plugins_at_work() if as_json else nullcontext(), profile:
