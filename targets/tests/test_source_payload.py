@@ -15,7 +15,6 @@ import devmod
 from devmod_readers.sources import split_options
 
 KERNEL = "kernel void k(global float *x) { x[0] = 1; }\n"
-ONE = {"k": devmod.FunctionInfo("k", ["handle"])}
 
 
 def build(source: str | Path, **arguments: object) -> str:

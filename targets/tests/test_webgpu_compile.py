@@ -116,6 +116,10 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
             "1:28: this constant expression is invalid: its value is undefined or out of range",
         ),
         (
+            "enable f16; @compute @workgroup_size(u32(f16(65520))) fn k() {}",
+            "1:42: this constant expression is invalid: its value is undefined or out of range",
+        ),
+        (
             "@compute @workgroup_size(4294967296u) fn k() {}",
             "1:26: this constant expression is invalid: its value is undefined or out of range",
         ),

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._kernels import KernelArgument, SpirvKernel, read_imports, read_kernels
-from devmod_readers.spirv._lengths import read_lengths
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
-from devmod_readers.spirv._sampling import read_samplings
+from devmod_readers.spirv._uses import read_lengths, read_samplings
 
 __all__ = [
     "GL_COMPUTE",

@@ -300,7 +300,7 @@ def _checked(kind: str, number: Any) -> Value:
     elif kind in FLOATS:
         if kind in SCALARS and float(number) != number:
             raise Unknown  # a large integer would be rounded twice
-        number = struct.unpack(FLOATS[kind], struct.pack(FLOATS[kind], number))[0]
+        number = struct.unpack(FLOATS[kind], struct.pack(FLOATS[kind], float(number)))[0]
         if not math.isfinite(number):
             raise OverflowError
     return (kind, number)

@@ -94,6 +94,11 @@ _DISTRIBUTIONS = (
 )
 
 
+def include_names(text: str) -> list[str]:
+    """Return the names of the headers that a program includes, in all branches of its conditions."""
+    return [match[2] or match[3] for match in _INCLUDE.finditer(text)]
+
+
 def has_header(name: str, folders: Sequence[str]) -> bool:
     """Return whether an include's name is one of NVIDIA's headers, also in a wheel that is not installed, or of those in memory."""
     return name in host_headers() or any(os.path.isfile(os.path.join(folder, name)) for folder in folders) or bool(_missing_wheel(name))
@@ -143,7 +148,7 @@ def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
     are written.
     """
     headers: dict[str, str] = {}
-    pending = [match[2] or match[3] for match in _INCLUDE.finditer(text)] + _HAS_INCLUDE.findall(text)
+    pending = include_names(text) + _HAS_INCLUDE.findall(text)
     while pending and len(headers) < _MAX_HEADERS:
         name = pending.pop()
         if name in headers or name in host_headers():
@@ -155,7 +160,7 @@ def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
             content = file.read()
         parent = os.path.dirname(name)
         headers[name] = _INCLUDE.sub(lambda match, parent=parent: _absolute(match, parent, folders), content)  # type: ignore[misc]
-        pending += [match[2] or match[3] for match in _INCLUDE.finditer(headers[name])] + _HAS_INCLUDE.findall(content)
+        pending += include_names(headers[name]) + _HAS_INCLUDE.findall(content)
     return headers
 
 

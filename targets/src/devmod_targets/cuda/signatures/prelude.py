@@ -10,7 +10,7 @@ import re
 from functools import cache
 
 from devmod_targets._text import header_files, header_text
-from devmod_targets.cuda._headers import host_headers, math_functions
+from devmod_targets.cuda._headers import host_headers, include_names, math_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,6 @@ def headers() -> Mapping[str, str]:
 # -- Check that the preprocessor's conditions in a program have the same values for libclang as for NVRTC.
 
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 _ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", re.MULTILINE)
@@ -111,14 +110,9 @@ _OF_HEADERS = re.compile(
 _ANY = re.compile("")
 
 
-def include_names(text: str) -> list[str]:
-    """Return the names of the headers that a program includes, in all branches of its conditions."""
-    return [match[1] for match in _INCLUDE.finditer(text)]
-
-
 def names_all_includes(text: str) -> bool:
     """Return whether each include has the name of its header, and no macro has one."""
-    return len(_INCLUDE.findall(text)) == len(_ANY_INCLUDE.findall(text))
+    return len(include_names(text)) == len(_ANY_INCLUDE.findall(text))
 
 
 def conditions_agree(text: str, options: Iterable[str], known_headers: Collection[str]) -> bool:

@@ -16,9 +16,9 @@ from devmod_targets.authoring.c_functions import declarations, global_types, is_
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.authoring.const_casts import may_cast, written_parameters
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
-from devmod_targets.cuda._headers import predefined
+from devmod_targets.cuda._headers import include_names, predefined
 from devmod_targets.cuda.signatures import prelude
-from devmod_targets.cuda.signatures.prelude import conditions_agree, include_names
+from devmod_targets.cuda.signatures.prelude import conditions_agree
 from devmod_targets.cuda.signatures.types import cuda_element_type, incomplete_name, without_inline
 
 TYPE_CHECKING = False

@@ -1,4 +1,6 @@
-"""Find the pairs of an image and a sampler with which a SPIR-V module samples: Vulkan's rules for some samplers apply to the pair."""
+"""How the functions of a SPIR-V module use its resources: the buffers whose run-time length they ask for, and the pairs of an image and a
+sampler with which they sample. Vulkan's rules for some samplers apply to the pair.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,47 @@ from devmod_readers.spirv._module import read_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from devmod_readers.spirv._module import SpirvModule
 
-_LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _COPY, _SAMPLED_IMAGE = 61, 65, 66, 83, 86
+_LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH, _COPY, _SAMPLED_IMAGE = 61, 65, 66, 68, 83, 86
 _EXPLICIT_LOD, _GATHER = 88, 96
 #: The instructions that sample; all but two of them use derivatives or projection.
 _SAMPLING = frozenset((87, _EXPLICIT_LOD, 91, 92, _GATHER))
 #: The image operands Bias, ConstOffset, Offset and ConstOffsets.
 _OFFSETS = 0x1 | 0x8 | 0x10 | 0x20
+
+
+def _instructions(data: bytes | memoryview) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield the opcode and the operands of each instruction that may have a result of an operand."""
+    words = read_words(data)
+    at = 5
+    while at < len(words):
+        length, opcode = words[at] >> 16, words[at] & 0xFFFF
+        operands = words[at + 1 : at + length]
+        at += length
+        if len(operands) >= 3:
+            yield opcode, operands
+
+
+def read_lengths(data: bytes | memoryview, module: SpirvModule) -> set[tuple[int, int]]:
+    """Return the (set, binding) of each buffer whose length is used. Lengths of buffers that are arguments of functions are missing.
+
+    Parameters
+    ----------
+    data, module
+        The bytes of the file, and what `read_module` returns for it.
+    """
+    values = {number: number for number in module.variables}
+    result = set()
+    for opcode, operands in _instructions(data):
+        if opcode in (_ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH) and operands[2] in values:
+            values[operands[1]] = values[operands[2]]
+            place = module.place_of(values[operands[2]]) if opcode == _ARRAY_LENGTH else None
+            if place is not None:
+                result.add(place)
+    return result
 
 
 def read_samplings(data: bytes | memoryview, module: SpirvModule) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:
@@ -32,17 +67,10 @@ def read_samplings(data: bytes | memoryview, module: SpirvModule) -> dict[tuple[
         The (set, binding) of the image and that of the sampler, to whether Vulkan requires a sampler with normalized coordinates there.
         Images and samplers that are arguments of functions are missing.
     """
-    words = read_words(data)
     #: The variables of the image and of the sampler that an id stands for; one variable twice if the id is one of them.
     values = {number: (number, number) for number in module.variables}
     result: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
-    at = 5
-    while at < len(words):
-        length, opcode = words[at] >> 16, words[at] & 0xFFFF
-        operands = words[at + 1 : at + length]
-        at += length
-        if len(operands) < 3:
-            continue
+    for opcode, operands in _instructions(data):
         if opcode in (_LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _COPY):
             if operands[2] in values:
                 values[operands[1]] = values[operands[2]]
