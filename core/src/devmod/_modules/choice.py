@@ -92,7 +92,13 @@ def choose(
 
 
 def verdicts(
-    name: str, owners: Sequence[Module], prefer: tuple[str, ...], device: Device | None = None, *, described: bool = False
+    name: str,
+    owners: Sequence[Module],
+    prefer: tuple[str, ...],
+    device: Device | None = None,
+    *,
+    described: bool = False,
+    first_device: bool = False,
 ) -> Iterator[Verdict]:
     """Yield each candidate once: kind by kind in the order of the choice, and of each kind those that cannot run first, then the best.
 
@@ -104,6 +110,8 @@ def verdicts(
         As for `choose`.
     described
         Whether the device is a description of another machine's: what is installed here then does not matter.
+    first_device
+        Whether the first device of a kind alone counts: a function that is not a bundle's runs there, also if another device fits.
     """
     for kind, group in _by_kind(owners, prefer).items():
         usable: list[Module] = list(group)
@@ -114,7 +122,7 @@ def verdicts(
             notes = [(module, None, False, problem) for module, problem in problems if problem is not None]
         yield from notes
         if usable:
-            yield from _on_devices(name, kind, usable, device, described=described)
+            yield from _on_devices(name, kind, usable, device, described=described, first_device=first_device)
 
 
 def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
@@ -125,7 +133,9 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
     return {kind: groups[kind] for kind in dict.fromkeys((*prefer, *groups)) if kind in groups}
 
 
-def _on_devices(name: str, kind: str, usable: Sequence[Module], target_device: Device | None, *, described: bool) -> Iterator[Verdict]:
+def _on_devices(
+    name: str, kind: str, usable: Sequence[Module], target_device: Device | None, *, described: bool, first_device: bool
+) -> Iterator[Verdict]:
     """Yield the candidates of one kind with a runtime: those that fit no device first, then the others, best first."""
     try:
         devices = _devices(kind) if target_device is None else [target_device]
@@ -136,6 +146,8 @@ def _on_devices(name: str, kind: str, usable: Sequence[Module], target_device: D
         yield from ((module, None, False, error) for module in usable)
         return
     rank = spec.rank if spec is not None else None
+    if first_device and devices:
+        devices = devices[:1]
     if devices is None:
         yield from ((module, None, True, "its runtime is installed") for module in usable)
         return

@@ -170,7 +170,8 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
     fitting = [each for each in owners if device is None or each.kind == device.kind]
     refused = [(each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting]
     outcome = "best"
-    for each, fits, _, why in verdicts(name, fitting, prefer, device, described=isinstance(device, _Described)):
+    is_described, is_single = isinstance(device, _Described), not isinstance(owner, BundleModule)
+    for each, fits, _, why in verdicts(name, fitting, prefer, device, described=is_described, first_device=is_single):
         if isinstance(why, DevmodError):
             refused.append((each, next((reason for family, reason in _REASONS if isinstance(why, family)), "broken"), str(why)))
             continue
