@@ -14,7 +14,11 @@ def become_wrong(*, at_import=False):
         return
     if not _faults:
         _faults.append(None)  # the import of the table calls this function again
-        _faults[0] = import_module("toy_faults").FAULTS[import_module("toy_fault").NAME]
-        _faults[0].apply(setattr)
+        try:
+            _faults[0] = import_module("toy_faults").FAULTS[import_module("toy_fault").NAME]
+            _faults[0].apply(setattr)
+        except BaseException:  # R37-interrupts interrupts the first use: the next import of the entries makes the toy wrong
+            _faults.clear()
+            raise
     if at_import and _faults[0] is not None and _faults[0].at_import:
         _faults[0].at_import()

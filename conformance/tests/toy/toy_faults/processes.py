@@ -216,7 +216,7 @@ def forks_unsafe(before, self, stream, shape):
 def interrupted_file(before, self, memory, data, stream):
     """A copy leaves its files open if an interrupt comes."""
     files = os.pipe()
-    time.sleep(0.02)
+    time.sleep(0.005)
     before(self, memory, data, stream)
     for each in files:
         os.close(each)
