@@ -300,6 +300,7 @@ os.stat = stat
 
 
 @pytest.mark.row("R3")
+@pytest.mark.volume_but("upgrade", "metadata in place", "file time set back", "half an install")
 @pytest.mark.parametrize("change", CHANGES)
 def test_each_process_reads_a_folder_with_normalized_times(site: Path, cache: Path, change: str) -> None:
     install(site, "devmod-tpu")

@@ -95,12 +95,12 @@ def check_reader(make: Callable[[int], bytes], count: int, read: Callable[[bytes
         data = make(number)
         return lambda: attempt(data)
 
-    data = make(count)
+    data = make(count // 4)
     tracemalloc.start()
     try:
         attempt(data)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < MOST_MEMORY * len(data) + (1 << 20)
+    assert peak < MOST_MEMORY * len(data) + (1 << 18)
     assert_linear(call, count // 100)

@@ -260,6 +260,7 @@ def test_attributes_that_never_end_are_not_read_to_the_end_again_and_again(monke
     assert len(source) <= scanned < 50 * len(source)
 
 
+@pytest.mark.volume_but("minus-metal", "choice-opencl", "comment-opencl", "string-metal")
 @pytest.mark.parametrize("kind", ["metal", "opencl"])
 @pytest.mark.parametrize(
     "deep",

@@ -155,6 +155,7 @@ def test_instances_that_host_code_launches() -> None:
     ]
 
 
+@pytest.mark.volume
 def test_lines_with_an_absolute_path() -> None:
     """Generators of code write them."""
     text = '#include <vector>\n#line 5 "/home/me/k.cu"\nextern "C" __global__ void k(float *p, const int *q) { p[0] = q[0]; }\n'
@@ -163,6 +164,7 @@ def test_lines_with_an_absolute_path() -> None:
         assert str(module.functions["k"].interface) == "<Interface (p: float32* rw, q: int32* r) any block>"
 
 
+@pytest.mark.volume
 def test_kernels_that_take_lambdas() -> None:
     text = """
     template <class F> __global__ void each(int n, F f) { int i = threadIdx.x; if (i < n) f(i); }
@@ -236,6 +238,7 @@ def test_a_file_of_the_machine_is_refused(tmp_path: Path) -> None:
     assert "of the file" not in caught.value.log
 
 
+@pytest.mark.volume
 def test_a_dollar_of_an_option_reaches_the_preprocessor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """nvcc prints commands for a shell with variables of its own, such as TOP, and the user's options as they are."""
     program = tmp_path / "g++"
@@ -306,6 +309,7 @@ def test_a_directive_that_a_macro_makes_is_refused(lines: str, line: int, made: 
     )
 
 
+@pytest.mark.volume
 def test_directives_in_raw_strings_and_pragmas_are_text() -> None:
     raw = '\n# 1 "/usr/include/stdio.h"\n  #include <vector>\n\t\\a\\\n"?\\?/\n)'
     text = f"""
@@ -321,6 +325,7 @@ def test_directives_in_raw_strings_and_pragmas_are_text() -> None:
     assert data in module.inspect_source("ptx")
 
 
+@pytest.mark.volume
 def test_a_macro_makes_a_pragma() -> None:
     """As CUTLASS does: nvcc preprocesses a program twice, so that the pragma has its effect."""
     text = """#define UNROLL #pragma unroll 3
@@ -352,6 +357,7 @@ def test_options_of_nvcc() -> None:
     )
 
 
+@pytest.mark.volume
 @pytest.mark.parametrize("compiler", ["", " -compiler=nvcc"])
 def test_a_quote_in_a_name_and_lines(compiler: str, tmp_path: Path) -> None:
     (tmp_path / 'a"b.cu').write_text(SAXPY)
@@ -407,6 +413,7 @@ def test_a_machine_without_gxx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     )
 
 
+@pytest.mark.volume
 def test_gxx_is_a_program_that_looks_for_the_real_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As that of ccache does: it runs the next g++ of PATH."""
     (tmp_path / "g++").write_text('#!/bin/sh\ncase "$PATH" in *:*) ;; *) exit 1;; esac\nPATH="${PATH#*:}"\nexec g++ "$@"\n')
@@ -481,6 +488,7 @@ def test_a_program_without_external_names_has_the_same_bytes(options: tuple[str,
     assert len(results) == 1
 
 
+@pytest.mark.volume
 @pytest.mark.row("R38")
 def test_the_base_file_is_the_source(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(
@@ -528,6 +536,7 @@ def test_the_key_of_a_build_has_the_compilers_and_the_hosts_headers() -> None:
     assert not [line for line in key("cuda -arch=sm_90") if line.startswith(("g++", "host"))]
 
 
+@pytest.mark.volume
 def test_the_key_of_a_build_has_headers_below_a_linked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_targets.build import toolchains
     from devmod_targets.build.plan import Job

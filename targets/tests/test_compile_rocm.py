@@ -459,6 +459,7 @@ __global__ void doubles(const double *x, double *y, int n)
 
 
 @needs_device_libs
+@pytest.mark.volume_but("gfx942", "gfx11-generic")
 @pytest.mark.parametrize("arch", ["gfx906", "gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx11-generic"])
 def test_the_device_library_has_the_functions_of_double(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     by_option = devmod.compile(DOUBLES, f"rocm -arch={arch}", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"])

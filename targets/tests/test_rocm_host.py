@@ -75,6 +75,7 @@ def test_a_program_has_the_kernels_that_it_launches(program: devmod.Module) -> N
     ]
 
 
+@pytest.mark.volume  # two compiles of the C++ library, 11 s
 @pytest.mark.row("R38")
 def test_the_standard_library_is_the_compilers(program: devmod.Module, tmp_path: Path) -> None:
     assert program.origin is not None

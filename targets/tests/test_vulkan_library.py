@@ -263,6 +263,7 @@ def is_running(number: int) -> bool:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the processes of a process")
+@pytest.mark.volume_but("SIGKILL-glslang and its fork", "SIGKILL of the library's process-Slang", "with a fork that stays-Slang")
 @pytest.mark.parametrize(
     ("call", "count"),
     [(f"({ENDLESS!r}, 'vulkan')", 3), (f"({ENDLESS_SLANG!r}, 'webgpu', language='Slang')", 2)],

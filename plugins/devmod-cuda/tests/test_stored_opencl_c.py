@@ -25,6 +25,7 @@ def test_a_stored_payload(device: Any) -> None:
     check_stored(device)
 
 
+@pytest.mark.volume_but("2d_array")
 @pytest.mark.parametrize("type_", TYPES)
 def test_each_format_is_read_and_written(device: Any, type_: str) -> None:
     shape, layers = TYPES[type_]

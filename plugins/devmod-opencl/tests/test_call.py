@@ -202,6 +202,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
+@pytest.mark.volume_but("first-stream", "first-event", "first-array", "first-time", "second-host array", "second-host array again")
 @pytest.mark.parametrize("what", ["stream", "event", "array", "time", "host array", "host array again"])
 def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, device: Any) -> None:
     source = "kernel void endless(global volatile int *x, int on) { while (on && x[0] == 0) { } x[1] = 1; }"

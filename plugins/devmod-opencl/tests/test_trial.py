@@ -113,6 +113,7 @@ for fmt, code in (("cl", sys.argv[1].encode()), ("clbin", sys.stdin.buffer.read(
 """
 
 
+@pytest.mark.volume_but("second-unset")
 @pytest.mark.parametrize("path", ["a folder without programs", "unset"])
 def test_a_machine_without_a_linker_is_an_error(path: str, device: Any, binary: bytes, tmp_path: Path) -> None:
     for name in ("bin", "pocl"):
