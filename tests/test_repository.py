@@ -57,7 +57,7 @@ def test_the_commands_that_documents_show_exist() -> None:
 
 def test_the_index_of_the_design_notes_lists_each_by_its_title() -> None:
     folder = ROOT / "docs" / "design"
-    listed = re.findall(r"^\| \[(.+?)\]\((\S+)\) \|", (folder / "README.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^- \[(.+?)\]\((\S+)\)", (folder / "README.md").read_text(), re.MULTILINE)
     titles = [(note.read_text().splitlines()[0].removeprefix("# "), note.name) for note in folder.glob("*.md") if note.name != "README.md"]
     assert sorted(listed) == sorted(titles)
 
