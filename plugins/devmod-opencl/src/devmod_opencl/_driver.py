@@ -47,7 +47,7 @@ _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
 def list_devices() -> list[Any]:
     """Return all devices of all platforms: GPUs and accelerators, then CPUs, then PoCL's CPUs, otherwise in the order of the platforms.
 
-    docs/design/opencl.md has the figures for which another driver of the CPU is chosen before PoCL.
+    docs/opencl.md has the figures for which another driver of the CPU is chosen before PoCL.
 
     Raises
     ------
