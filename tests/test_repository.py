@@ -145,7 +145,7 @@ def test_the_documents_have_the_tables_of_features_and_limits() -> None:
         table = (ROOT / "docs" / page).read_text().partition(heading)[2].partition("\n\n")[0]
         return {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
 
-    assert names("devices.md", "| name | meaning |\n|---|---|\n") == set(FEATURES)
+    assert names("arrays-and-devices.md", "| name | meaning |\n|---|---|\n") == set(FEATURES)
     assert names("backend.md", "| name | limits | unit |\n|---|---|---|\n") == set(LIMITS)
 
 
