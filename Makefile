@@ -20,7 +20,7 @@ GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/dev
 GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py runtime/tests/toy/test_shared_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner rows commands pictures performance docs wheels clean
+.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner pictures performance docs wheels clean
 
 ##@ Start
 
@@ -84,12 +84,6 @@ gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## o
 
 golden: setup  ## write the golden files anew (after a wanted change of a format; look at the difference)
 	@$(BIN)/python tools/golden.py
-
-rows: setup  ## write docs/rows.md anew: which test shows each row of the contract
-	@$(BIN)/python tools/rows.py
-
-commands: setup  ## write docs/commands.md anew: every command with its options
-	@$(BIN)/python tools/commands.py
 
 pictures: setup test-setup  ## draw the pictures of docs/ anew: terminals, a plot, the page of devmod view, a trace
 	@$(BIN)/python tools/pictures.py

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import devmod
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import generated_pages
 
 project = "devmod"
 author = copyright = "the devmod authors"  # noqa: A001 - Sphinx's name
@@ -36,7 +41,10 @@ autodoc_default_options = {"members": True, "inherited-members": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Give the index of the design notes its table of contents: on GitHub the list there is enough. Skip the fields of named tuples."""
+    """Give the index of the design notes its table of contents: on GitHub the list there is enough. Skip the fields of named tuples.
+
+    Write the generated pages before Sphinx looks for the pages.
+    """
 
     def read(_: Sphinx, name: str, source: list[str]) -> None:
         if name == "design/README":
@@ -46,5 +54,6 @@ def setup(app: Sphinx) -> None:
         """Skip the fields of named tuples, which the text of the class describes; Python's text has their numbers alone."""
         return True if str(getattr(event[3], "__doc__", "")).startswith("Alias for field number") else None
 
+    app.connect("builder-inited", lambda app: generated_pages.write_pages(Path(app.srcdir)))
     app.connect("source-read", read)
     app.connect("autodoc-skip-member", skip)

@@ -49,9 +49,13 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "tests"))
 
+from devmod._cli import main  # noqa: E402
+from devmod._cli._known import KNOWN  # noqa: E402
+from generated_pages import PAGES as GENERATED  # noqa: E402 - a file of tools/
+
 DOCUMENTS = [
     *ROOT.glob("*.md"),
-    *DOCS.rglob("*.md"),
+    *(path for path in DOCS.rglob("*.md") if path.name not in GENERATED),
     *(
         path
         for folder in ("core", "readers", "targets", "conformance", "runtime", "remote", "simulators")
@@ -131,7 +135,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.volume  # the build takes 30 s, and other tests compare the sources of the pages
 def test_every_link_and_anchor_of_the_built_pages_works(built: Path) -> None:
     pages = {path: Page(path) for path in built.rglob("*.html")}
-    assert {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")} <= {path.relative_to(built) for path in pages}
+    assert {path.relative_to(DOCS).with_suffix(".html") for path in [*DOCS.rglob("*.md"), *(DOCS / name for name in GENERATED)]} <= {
+        path.relative_to(built) for path in pages
+    }
     broken = []
     for path, page in pages.items():
         for link in page.links:
@@ -164,7 +170,8 @@ def test_the_api_page_has_every_public_name(built: Path) -> None:
 
 def slugs(document: Path) -> set[str]:
     """Return GitHub's anchors of the headings."""
-    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    page = GENERATED[document.name]() if document.name in GENERATED else document.read_text()
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()).replace(" ", "-") for heading in headings}
 
@@ -177,7 +184,9 @@ def test_links_between_documents_work() -> None:
             if target.startswith(("http://", "https://")):
                 continue
             found = document.parent / target if target else document
-            if not found.exists() or (anchor and anchor not in slugs(found)):
+            # Only the built documentation has the generated pages.
+            exists = document.is_relative_to(DOCS) if found.name in GENERATED else found.exists()
+            if not exists or (anchor and anchor not in slugs(found)):
                 broken.append(f"{document.relative_to(ROOT)} → {target}#{anchor}")
     assert broken == []
 
@@ -268,10 +277,18 @@ def test_every_environment_variable_of_devmod_is_in_a_table_and_read_through_it(
 # -- the pages of the commands and of the errors
 
 
-def test_the_page_of_the_commands_is_made_from_them() -> None:
-    import commands  # tools/commands.py
+def test_the_page_of_the_commands_has_each_command_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    page = GENERATED["commands.md"]()
+    for name in KNOWN:
+        assert main([name, "--help"]) == 0
+        options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+        section = page.partition(f"\n## devmod {name}\n")[2].partition("\n## ")[0]
+        assert "--help" in options
+        assert {option for option in options if not re.search(rf"`[^`]*{option}\b", section)} == set(), name
 
-    assert commands.PAGE.read_text() == commands.page(), "docs/commands.md: run make commands"
+
+def test_git_ignores_the_generated_pages() -> None:
+    assert {f"/docs/{name}" for name in GENERATED} <= set((ROOT / ".gitignore").read_text().splitlines())
 
 
 def test_the_page_of_errors_has_each_class_with_the_state_after_it() -> None:
@@ -287,10 +304,9 @@ def test_the_page_of_errors_has_each_class_with_the_state_after_it() -> None:
 def test_the_index_lists_every_page() -> None:
     index = (DOCS / "index.md").read_text()
     table, _, contents = index.partition("```{toctree}")
-    for page in DOCS.glob("*.md"):
-        if page.name != "index.md":
-            assert f"({page.name})" in table, page.name
-            assert f"\n{page.stem}\n" in contents, page.name
+    for name in {path.name for path in DOCS.glob("*.md")} - {"index.md"} | GENERATED.keys():
+        assert f"({name})" in table, name
+        assert f"\n{name.removesuffix('.md')}\n" in contents, name
 
 
 # -- the docstrings

@@ -1,24 +1,19 @@
-"""Write docs/commands.md: the commands of all wheels of this repository, from the commands themselves.
-
-python tools/commands.py
-"""
+"""The commands of all wheels of this repository with their options: the page docs/commands.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from inspect import cleandoc
-from pathlib import Path
 
 import click
 
 from devmod._cli import group
 from devmod._cli._known import KNOWN
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 INTRODUCTION = """\
 # Commands
 
-This page lists every command with its options, as `devmod COMMAND --help` does. `make commands` writes it from the commands.
+This page lists every command with its options, as `devmod COMMAND --help` does. `make docs` writes it from the commands.
 [The command line](command-line.md) has what they share: exit status, standard input and output, completion.
 """
 
@@ -63,7 +58,3 @@ def section(command: click.Command, context: click.Context, level: int) -> Itera
 def cell(text: str) -> str:
     """Return a text for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

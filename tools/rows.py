@@ -1,6 +1,6 @@
-"""Write docs/rows.md: for each row of the contract, the tests of `make test` that show it. Tests name their rows: `@pytest.mark.row("R8")`.
+"""Which tests of `make test` show each row of the contract: the page docs/rows.md. Tests name their rows: `@pytest.mark.row("R8")`.
 
-python tools/rows.py            write the page
+python tools/rows.py            print the tests of all rows
 python tools/rows.py R8 R9      print the tests of these rows
 """
 
@@ -13,15 +13,14 @@ from collections.abc import Iterator
 
 from environments import ROOT
 
-PAGE = ROOT / "docs" / "rows.md"
 CONTRACT = ROOT / "docs" / "contract.md"
 FOLDERS = ("core/tests", "readers/tests", "runtime/tests/*", "remote/tests", "plugins/*/tests", "examples/*/tests", "tests")
 
 HEAD = """# Which test shows each row
 
-A row of [the contract](contract.md) is done when a test shows it. Tests name the rows that they show (`@pytest.mark.row("R8")`); this page
-is written from those names by `make rows`, and a test holds it against them. Each test here is one of `make test`. Beside these, the
-conformance kit checks its rows on every backend: `devmod conformance KIND` lists them.
+A row of [the contract](contract.md) is done when a test shows it. Tests name the rows that they show (`@pytest.mark.row("R8")`), and
+`make docs` writes this page from those names. Each test here is one of `make test`. The conformance kit also checks its rows on every
+backend: `devmod conformance KIND` lists them.
 
 To run the tests of one file: `.venv/bin/python -m pytest core/tests/test_registry.py`; `-k` picks one by its name.
 """
@@ -75,26 +74,22 @@ def _rows(mark: ast.expr) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return the text of docs/rows.md."""
-    result, results = tests_by_row(), [HEAD]
+    """Return the page."""
+    found, lines = tests_by_row(), [HEAD]
     for row in rows_of_the_contract():
-        results.append(f"## {row}\n")
-        results += [f"- `{file}`: {', '.join(f'`{name}`' for name in names)}" for file, names in result.get(row, {}).items()]
-        results.append("")
-    return "\n".join(results).rstrip() + "\n"
+        lines.append(f"## {row}\n")
+        lines += [f"- `{file}`: {', '.join(f'`{name}`' for name in names)}" for file, names in found.get(row, {}).items()]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def main() -> int:
-    """Write the page, or print the tests of rows; return the exit code."""
-    expected = sys.argv[1:]
-    if not expected:
-        PAGE.write_text(page())
-        print(PAGE.relative_to(ROOT))
-    for row in expected:
-        for file, names in tests_by_row().get(row, {}).items():
+def main(rows: list[str]) -> None:
+    """Print the tests of some rows, or of all."""
+    found = tests_by_row()
+    for row in rows or rows_of_the_contract():
+        for file, names in found.get(row, {}).items():
             print(*(f"{row}  {file}::{name}" for name in names), sep="\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(sys.argv[1:])

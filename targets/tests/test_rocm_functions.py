@@ -1,9 +1,10 @@
-"""ROCm: the functions of HIP's headers are those of docs/rocm-functions.md, and machine code of gfx1100 computes what NumPy and Python do."""
+"""ROCm: the functions of HIP's headers are those of tools/rocm_functions.py, and machine code of gfx1100 computes what NumPy and Python do."""
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from devmod_targets._text import header_files
 
 pytestmark = pytest.mark.once  # what clang makes of a source
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from rocm_functions import FUNCTIONS  # noqa: E402
+
 GFX1100 = "rocm -arch=gfx1100"
 HEADERS = "".join(
     f"#include <hip/{name}.h>\n"
@@ -29,17 +34,17 @@ needs_device_libs = pytest.mark.skipif(not (DEVICE_LIBS / "ocml.bc").exists(), r
 needs_emulator = pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
 
 
-def documented() -> dict[str, list[str]]:
-    """Return the functions of the page by the state that its tables give them."""
-    rows = re.findall(r"^\| (executed|compiled|library|no) \| (.*) \|$", (ROOT / "docs" / "rocm-functions.md").read_text(), re.MULTILINE)
+def listed() -> dict[str, list[str]]:
+    """Return the functions of all sections by their state."""
     states: dict[str, list[str]] = {}
-    for state, names in rows:
-        states.setdefault(state, []).extend(re.findall(r"`(\w+)`", names))
+    for section in FUNCTIONS.values():
+        for state, names in section.items():
+            states.setdefault(state, []).extend(names.split())
     return states
 
 
 def test_the_headers_declare_the_functions_of_the_page() -> None:
-    states = documented()
+    states = listed()
     lines = [name for names in states.values() for name in names]
     assert len(lines) == len(set(lines)) > 400
     # #line gives an error the number of its function.
@@ -498,4 +503,4 @@ def test_the_executed_functions_of_the_page_have_cases() -> None:
     texts = " ".join([*FLOATS, *EDGES, *DOUBLES, *INTEGERS, *WAVES, *ATOMICS])
     earlier = (Path(__file__).parent / "test_compile_rocm.py").read_text()
     called = set(re.findall(r"\b([A-Za-z_]\w*)\(", texts + earlier))
-    assert sorted(set(documented()["executed"]) - called) == []
+    assert sorted(set(listed()["executed"]) - called) == []
