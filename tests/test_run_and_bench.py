@@ -60,12 +60,6 @@ def one_device_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_DEVICE", "opencl:0,vulkan:0,webgpu:0")
 
 
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launch in this process, as a frozen program does."""
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-
-
 def saxpy(kind: str, source: str = "") -> Any:
     return devmod.compile(source or SOURCES[kind], TARGETS.get(kind, kind), name="saxpy" if kind == "vulkan" else None)
 
