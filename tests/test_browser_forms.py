@@ -354,6 +354,7 @@ def test_kernels_that_cannot_run_here_have_the_reason(browser: Browser, tmp_path
     assert browser.evaluate("return document.activeElement.id") == "details-title"
 
 
+@pytest.mark.volume
 def test_a_function_of_tvm_has_a_form_without_names(browser: Browser, tmp_path: Path) -> None:
     vectors = ROOT / "core" / "tests" / "vectors" / "tvm"
     module = devmod.interop.tvm.load_imports((vectors / "vadd.webgpu.tvmimports").read_bytes()).imports[0]
@@ -391,6 +392,7 @@ def test_names_of_a_file_are_text_in_a_form(browser: Browser, tmp_path: Path, mo
     assert browser.messages() == []
 
 
+@pytest.mark.volume
 def test_strange_types_of_a_file_do_not_break_a_form(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     types = [
@@ -427,6 +429,7 @@ def test_strange_types_of_a_file_do_not_break_a_form(browser: Browser, tmp_path:
     assert browser.messages() == []
 
 
+@pytest.mark.volume
 def test_a_form_by_keys_alone(browser: Browser, tmp_path: Path) -> None:
     open_kernel(browser, tmp_path, AXPY)
     browser.evaluate("document.querySelector('[aria-current=true]').focus()")
@@ -467,6 +470,7 @@ def test_without_webgpu_a_form_shows_the_reason(browser: Browser, tmp_path: Path
     assert browser.messages() == []
 
 
+@pytest.mark.volume_but("light")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_at_the_width_of_a_phone_a_form_does_not_overflow(browser: Browser, tmp_path: Path, scheme: str) -> None:
     open_kernel(browser, tmp_path, SCENE, viewport={"width": 360, "height": 740}, colorScheme=scheme)

@@ -101,6 +101,7 @@ def test_a_picture_file_is_resized_and_shown(page: Browser, tmp_path: Path) -> N
     assert shown(page).shape == (40, 74, 4)
 
 
+@pytest.mark.volume
 def test_the_example_draws_a_chosen_picture(page: Browser, tmp_path: Path) -> None:
     """Its integers width and height take the size of the picture."""
     from PIL import Image
@@ -131,6 +132,7 @@ def test_a_result_is_saved_as_a_picture_file(page: Browser, tmp_path: Path) -> N
     assert np.array_equal(picture, np.stack([x, y, 0 * x, 0 * x + 255], -1))
 
 
+@pytest.mark.volume_but("r8unorm")
 @pytest.mark.parametrize("format", ["rgba8unorm", "r8unorm", "rgba16float", "r32float", "rgba32float"])
 def test_every_offered_format_is_filled(page: Browser, tmp_path: Path, format: str) -> None:
     open_module(page, tmp_path, resizer("rgba32float"))
@@ -197,6 +199,7 @@ def test_images_of_every_kind_of_format_are_pictures(page: Browser, tmp_path: Pa
         assert caption.replace("−", "-") == text, format
 
 
+@pytest.mark.volume
 def test_layers_and_depth_are_shown_one_by_one(page: Browser, tmp_path: Path) -> None:
     for type_, label in (("2d_array", "Layer"), ("3d", "Depth")):
         open_module(page, tmp_path, drawer("rgba8unorm", "vec4f(f32(id.z) / 5, 0, 0, 0)", type_))
@@ -214,6 +217,7 @@ def test_layers_and_depth_are_shown_one_by_one(page: Browser, tmp_path: Path) ->
         assert page.evaluate("return document.querySelector('.result canvas').hidden")
 
 
+@pytest.mark.volume
 def test_a_line_of_texels_is_shown(page: Browser, tmp_path: Path) -> None:
     open_module(page, tmp_path, drawer("rgba8unorm", "vec4f(f32(id.x) / 1024, 0, 0, 1)", "1d"))
     press_run(page)
@@ -259,6 +263,7 @@ def test_a_sampler_has_the_chosen_address(page: Browser, tmp_path: Path) -> None
         assert shown(page)[0, :, 0].tolist() == [*left, *row, *right]
 
 
+@pytest.mark.volume
 def test_a_sampler_that_does_not_fit_shows_the_error(page: Browser, tmp_path: Path) -> None:
     source = (
         "@group(0) @binding(0) var src: texture_2d<u32>;\n@group(0) @binding(1) var s: sampler;\n"
@@ -304,6 +309,7 @@ def test_the_signature_and_the_code_of_a_call(page: Browser, tmp_path: Path) -> 
     assert "await k.run({ src, s, dst }, { threads: [/* threads in x, y, z */] });" in code
 
 
+@pytest.mark.volume_but("dark")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_at_the_width_of_a_phone_a_form_of_images_does_not_overflow(page: Browser, tmp_path: Path, scheme: str) -> None:
     open_module(page, tmp_path, resizer(), viewport={"width": 360, "height": 740}, colorScheme=scheme)

@@ -110,14 +110,12 @@ def check_mandelbrot(page: Browser) -> None:
     assert (found[240, 468, :3] == 0).all()
 
 
-def test_the_blur_on_the_canvas_agrees_with_numpy(page: Browser) -> None:
+def test_the_blur_and_the_mandelbrot_set_on_the_canvas_are_those_of_numpy(page: Browser) -> None:
     check_blur(page)
-
-
-def test_the_mandelbrot_set_on_the_canvas_has_the_demos_colours(page: Browser) -> None:
     check_mandelbrot(page)
 
 
+@pytest.mark.volume
 @pytest.mark.row("R37")
 def test_kernels_in_slang_on_the_canvas(browser: Browser, tmp_path: Path) -> None:
     modules = [module for target in ("vulkan", "webgpu") for _, module in compile_one_source(ROOT, "Slang", target)]
@@ -300,6 +298,7 @@ def test_the_page_by_keys_alone(page: Browser) -> None:
     assert page.evaluate(unnamed) == []
 
 
+@pytest.mark.volume_but("light")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_at_the_width_of_a_phone_nothing_overflows(browser: Browser, bundle: Path, scheme: str) -> None:
     show(browser, bundle, viewport={"width": 360, "height": 740}, colorScheme=scheme)
@@ -344,6 +343,7 @@ def test_a_dropped_bundle_and_a_chosen_one(browser: Browser, bundle: Path, tmp_p
     assert browser.messages() == []
 
 
+@pytest.mark.volume_but("newer-version.devmod")
 @pytest.mark.parametrize(
     "name", ["cut-in-the-index.devmod", "wrong-index-digest.devmod", "newer-version.devmod", "cycle.devmod", "empty.devmod"]
 )
@@ -448,6 +448,7 @@ def raw(path: Path, *modules: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.mark.volume
 def test_names_of_javascript_properties_and_very_long_texts(browser: Browser, tmp_path: Path) -> None:
     origin = {"target": "t" * 9000, "options": ["-D" + "x" * 900] * 900, "sources": {"s" * 9000: "0" * 9000}}
     names = ["constructor", "f" * 100_000]
@@ -461,6 +462,7 @@ def test_names_of_javascript_properties_and_very_long_texts(browser: Browser, tm
     assert browser.messages() == []
 
 
+@pytest.mark.volume
 def test_a_source_and_a_signature_of_very_many_parts(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a call in JavaScript may have arguments."""
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
@@ -474,6 +476,7 @@ def test_a_source_and_a_signature_of_very_many_parts(browser: Browser, tmp_path:
     assert reason == "It has 200,000 arguments, and this page has forms for 40 at most. A program can run it."
 
 
+@pytest.mark.volume
 def test_the_selected_module_is_scrolled_into_view(browser: Browser, bundle: Path) -> None:
     """Only the list scrolls, not the page."""
     many = [{"kind": "npu", "functions": [f"f{number}"]} for number in range(60)]
@@ -533,6 +536,7 @@ def test_only_modules_with_a_kernel_that_runs_here_are_marked(browser: Browser, 
     assert browser.messages() == []
 
 
+@pytest.mark.volume_but("imports0-81-")
 @pytest.mark.parametrize(("imports", "listed", "more"), [([1, 1], 81, ""), ([], 1000, "and more; the first 1000 are listed")])
 def test_a_tree_with_many_paths_lists_the_imports_of_a_module_once(
     browser: Browser, tmp_path: Path, imports: list[int], listed: int, more: str

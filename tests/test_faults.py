@@ -23,6 +23,8 @@ def test_what_is_found_on_each_device(device: devmod.Device) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Non-empty compiler output")
+@pytest.mark.volume_but("vulkan:0-some")
 @pytest.mark.devices("vulkan")
-def test_what_verify_finds(device: devmod.Device) -> None:
-    check_verify()
+@pytest.mark.parametrize("names", [("last", "size", "tail", "missing", "divide"), tuple(FAULTS)], ids=["some", "all"])
+def test_what_verify_finds(device: devmod.Device, names: tuple[str, ...]) -> None:
+    check_verify({name: FAULTS[name] for name in names})

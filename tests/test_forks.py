@@ -128,6 +128,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.volume_but("opencl")
 @posix
 def test_a_driver_is_open_once_its_devices_are_listed(kind: str) -> None:
     assert run(LISTED, kind) == f"{REFUSED.format(kind=kind)}\n3\n"
@@ -164,6 +165,7 @@ thread.join()
 """
 
 
+@pytest.mark.volume_but("opencl")
 @posix
 @pytest.mark.row("R32")
 def test_a_fork_in_the_middle_of_another_threads_first_use(kind: str) -> None:
@@ -188,6 +190,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.volume_but("opencl")
 @posix
 def test_a_child_of_a_process_that_used_no_driver_may_use_it(kind: str) -> None:
     assert run(CLEAN, kind) == "True\n3\n"
@@ -245,6 +248,7 @@ print(os.waitstatus_to_exitcode(status), sorted({*host.tolist()}), sorted({*arra
 """
 
 
+@pytest.mark.volume_but("opencl")
 @posix
 @pytest.mark.row("R37")
 def test_a_fork_while_copies_run(kind: str) -> None:

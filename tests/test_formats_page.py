@@ -304,10 +304,11 @@ def compare(
     second: Callable[[bytes], Any],
     data: bytes,
     others: Callable[[bytes], list[set[int]]] = all_others,
+    step: int = 1,
 ) -> tuple[int, int]:
     """Change, cut and double bytes everywhere; both readers must say the same. Gives how many were taken and refused.
 
-    `others` returns what each byte becomes.
+    `others` returns what each byte becomes. Of `step` changes that follow each other, one is made.
     """
     values = others(data)
     taken = refused = 0
@@ -315,7 +316,7 @@ def compare(
     cut = (data[:at] for at in range(len(data)))
     without = (data[:at] + data[at + size :] for at in range(len(data)) for size in (1, 4))
     doubled = (data[: at + size] + data[at:] for at in range(len(data)) for size in (1, 4))
-    for bad in itertools.chain(changed, cut, without, doubled):
+    for bad in itertools.islice(itertools.chain(changed, cut, without, doubled), 0, None, step):
         one, two = first(bad), second(bad)
         if one != two and not (has_nan(one) and repr(one) == repr(two)):
             raise AssertionError(f"devmod: {one}\nsecond: {two}\n{bad.hex(' ')}")
@@ -441,8 +442,10 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
 
 
 @pytest.mark.row("R41")
+@pytest.mark.volume_but("v2/both.devmod-4", "v3/shared.devmod-4", "v3/compressed.devmod-4")
+@pytest.mark.parametrize("step", [4, 1])
 @pytest.mark.parametrize("name", ["v2/both.devmod", "v3/shared.devmod", "v3/compressed.devmod"])
-def test_the_two_readers_take_and_refuse_the_same_indexes(name: str) -> None:
+def test_the_two_readers_take_and_refuse_the_same_indexes(name: str, step: int) -> None:
     whole = (GOLDEN / name).read_bytes()
     length = int.from_bytes(whole[12:16], "little")
     index, body = whole[48 : 48 + length], whole[spec_reader.aligned(48 + length) :]
@@ -452,9 +455,10 @@ def test_the_two_readers_take_and_refuse_the_same_indexes(name: str) -> None:
         lambda data: bundle_by_second(headed(data, body, whole[8])),
         index,
         others,
+        step,
     )
-    assert taken > 50
-    assert refused > 500
+    assert taken > 50 // step
+    assert refused > 500 // step
 
 
 # -- the vectors on the page

@@ -17,7 +17,10 @@ import standin_rocm
 import devmod
 
 INTERRUPTS = int(os.environ.get("DEVMOD_TEST_INTERRUPTS", "400"))
-SEEDS = range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
+SEEDS = [
+    pytest.param(seed, marks=pytest.mark.volume if seed > 1 else ())
+    for seed in range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
+]
 #: Seconds after which a process hangs.
 HANGS = 600 + INTERRUPTS
 

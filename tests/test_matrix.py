@@ -241,6 +241,7 @@ def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any,
     check(environment(wheels.direct("devmod-core"), interpreter=interpreter), projects, [])
 
 
+@pytest.mark.volume_but("devmod-opencl", "devmod-host")  # a kind of core's own, and one that core does not know
 @pytest.mark.row("R4", "R6", "R7", "R18", "R19", "R24", "R28")
 def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str) -> None:
     check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
@@ -263,6 +264,7 @@ def test_a_plugin_with_conformance_cases_passes_them_without_other_plugins(
         assert sum(row["outcome"] == "passed" for row in rows) >= 15
 
 
+@pytest.mark.volume
 @pytest.mark.row("R4", "R6", "R18", "R19", "R24", "R28")
 def test_all_then_one_less_each_time(environment: Callable[..., Any], wheels: Any, projects: Projects) -> None:
     left = [name for name in projects if is_backend(projects[name])]

@@ -63,17 +63,26 @@ def wheel_of(folder: Path) -> str:
     return f"{folder.name} @ {wheel.as_uri()}"
 
 
-def run_own_tests(box: Any, folder: Path) -> None:
+def run_own_tests(box: Any, folder: Path, *options: str) -> None:
     """Run a distribution's own tests on the installed wheel."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTEST_", "PYTHON"))}
     done = subprocess.run(
-        [str(box.python), "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder, env=env, capture_output=True, text=True, check=False
+        [str(box.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.row("R4", "R18", "R24", "R28", "R37")
-def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+@pytest.mark.volume_but("some")
+@pytest.mark.parametrize("own_tests", [("-k", "not TestConformance"), ()], ids=["some", "all"])
+def test_a_new_backend_is_installed_used_and_uninstalled(
+    own_tests: tuple[str, ...], environment: Callable[..., Any], wheels: Any, tmp_path: Path
+) -> None:
     box = environment(wheels.direct("devmod-core", "conformance"))
     bundle = str(tmp_path / "axpy.devmod")
     for sort, flags in (("whole", ()), ("target", ("--target-only",))):
@@ -82,7 +91,7 @@ def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[.
 
     # With the build side only, modules are fallbacks.
     box.install(wheel_of(target))
-    run_own_tests(box, target)
+    run_own_tests(box, target, *own_tests)
     name, digest, message = box.run("-c", COMPILE, bundle).split(maxsplit=2)
     assert name == "FallbackModule"
     assert message == (
@@ -93,8 +102,8 @@ def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[.
 
     # With the runtime, modules have the same bytes and run.
     box.install(wheel_of(whole))
-    run_own_tests(box, whole)
-    # Its own tests have checked every row. The command finds the cases too.
+    run_own_tests(box, whole, *own_tests)
+    # Its own tests check every row. The command finds the cases too.
     rows = json.loads(box.run("-m", "devmod", "conformance", "acme", "--json", "--row", "R18", "--row", "R37-host"))
     assert [row["outcome"] for row in rows] == ["passed", "passed"]
     assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"  # compiled without the runtime

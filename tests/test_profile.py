@@ -413,7 +413,7 @@ def test_profiles_begin_and_end_while_other_threads_call() -> None:
     try:
         for each in threads:
             each.start()
-        for number in range(100):
+        for number in range(30):
             with devmod.profile(device_times=number % 2 == 0):
                 done.wait(0.01)
     finally:

@@ -35,6 +35,14 @@ print([devmod.device(kind).index for kind in ("vulkan", "webgpu")])
 """
 
 
+def mesa() -> Path:
+    """Return the file of lavapipe, or skip the test."""
+    found = next(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"), None)
+    if found is None:
+        pytest.skip("Mesa's driver for the CPU is not where Debian has it")
+    return found
+
+
 def run_tests(folder: Path, *arguments: str | Path, **variables: str) -> str:
     """Run tests in a process, and return what it prints. A test fails if one of them does, or if there is no device."""
     process = subprocess.run(
@@ -61,11 +69,9 @@ def test_kernels_on_swiftshader(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.row("R33")
-def test_swiftshader_beside_lavapipe(tmp_path: Path) -> None:
-    """The devices of two drivers have one order. DEVMOD_DEVICE chooses each, and one module runs on both."""
-    lavapipe = next(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"), None)
-    if lavapipe is None:
-        pytest.skip("Mesa's driver for the CPU is not where Debian has it")
+def test_swiftshader_beside_lavapipe() -> None:
+    """The devices of two drivers have one order. DEVMOD_DEVICE chooses each."""
+    lavapipe = mesa()
     orders = [vulkan_drivers(lavapipe, SWIFTSHADER), vulkan_drivers(SWIFTSHADER, lavapipe)]
     (first, last), (second, _) = ((listed[:-1], listed[-1]) for listed in (run_python(LISTED, **order).splitlines() for order in orders))
     assert first == second
@@ -75,5 +81,10 @@ def test_swiftshader_beside_lavapipe(tmp_path: Path) -> None:
         assert sum("SwiftShader driver" in line for line in lines) == sum("Mesa" in line for line in lines) == 1
     assert last == "[0, 0]"
     assert run_python(LISTED, DEVMOD_DEVICE="vulkan:1,webgpu:1", **orders[0]).splitlines()[-1] == "[1, 1]"
+
+
+@pytest.mark.volume
+@pytest.mark.row("R33")
+def test_the_kit_with_the_devices_of_two_drivers(tmp_path: Path) -> None:
     kits = [ROOT / "plugins" / f"devmod-{kind}" / "tests" / "test_conformance.py" for kind in FILES]
-    assert "2 passed" in run_tests(tmp_path / "tests", "-k", "R33-several", *kits, **orders[0])
+    assert "2 passed" in run_tests(tmp_path / "tests", "-k", "R33-several", *kits, **vulkan_drivers(mesa(), SWIFTSHADER))

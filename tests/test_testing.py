@@ -274,32 +274,38 @@ def test_a_bundle_without_the_kind_of_the_device_is_a_skip(tmp_path: Path) -> No
     wgsl = devmod.compile("@compute @workgroup_size(1) fn k() {}", "webgpu")
     devmod.save(devmod.bundle(wgsl, devmod.compile('extern "C" __global__ void k() {}', "cuda -arch=compute_80")), tmp_path / "k.devmod")
     text = "import devmod, pytest\n@pytest.mark.devices('opencl')\ndef test_it(device): devmod.load('k.devmod')['k'].on(device)\n"
+    text += (
+        "@pytest.mark.devices('opencl')\ndef test_other(device): devmod.device('opencl', 99)\n"  # an error of another cause fails the test
+    )
     done = run(tmp_path, text)
-    assert "passed" not in done
-    assert "failed" not in done
+    count = len([each for each in devmod.devices() if each.kind == "opencl"])
+    assert f"{count} failed, {count} skipped" in done
+    assert "FAILED test_it.py::test_it" not in done
     assert "the function 'k' of the bundle cannot run on opencl device 0 (" in done
     assert "its candidates are of kind webgpu, cuda" in done
-    # An error of another cause fails the test.
-    text = "import devmod, pytest\n@pytest.mark.devices('opencl')\ndef test_it(device): devmod.device('opencl', 99)\n"
-    assert "failed" in run(tmp_path, text)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "argument", "text"),
-    [
-        ("'opncl'", "device", "test_it.py::test_it: the mark devices: unknown kind 'opncl'. Did you mean 'opencl'?"),
-        ("", "", "test_it.py::test_it has the mark devices, so it needs the argument `device`"),
-        (
-            "'OpenCL'",
-            "device",
-            "test_it.py::test_it: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004F at character 1. Did you mean 'opencl'?",
-        ),
-        ("['opencl']", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
-        ("kinds='opencl'", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
-    ],
-)
-def test_a_wrong_mark_is_an_error(tmp_path: Path, kinds: str, argument: str, text: str) -> None:
-    assert text in run(tmp_path, MARKED.format(kinds, argument))
+#: The kinds of the mark, the argument of the test, and the error.
+WRONG_MARKS = [
+    ("'opncl'", "device", "test_it.py::test_it: the mark devices: unknown kind 'opncl'. Did you mean 'opencl'?"),
+    ("", "", "test_it.py::test_it has the mark devices, so it needs the argument `device`"),
+    (
+        "'OpenCL'",
+        "device",
+        "test_it.py::test_it: a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004F at character 1. Did you mean 'opencl'?",
+    ),
+    ("['opencl']", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
+    ("kinds='opencl'", "device", "test_it.py::test_it: the mark devices takes names of kinds, such as devices('opencl', 'vulkan')"),
+]
+
+
+def test_a_wrong_mark_is_an_error(tmp_path: Path) -> None:
+    for number, (kinds, argument, _) in enumerate(WRONG_MARKS):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "test_it.py").write_text(MARKED.format(kinds, argument))
+    done = run(tmp_path, "", "--import-mode=importlib", *(f"{number}/test_it.py" for number in range(len(WRONG_MARKS))))
+    for number, (_, _, text) in enumerate(WRONG_MARKS):
+        assert f"{number}/{text}" in done
 
 
 def test_without_the_mark_nothing_of_devmod_is_imported(tmp_path: Path) -> None:

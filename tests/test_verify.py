@@ -226,6 +226,7 @@ def compare(*sources: str, target: str = "opencl", **options: object) -> tuple[d
 OUTSIDE = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global float *y, int n) { y[get_global_id(0) + n * %s] = 1; }"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_write_outside_that_every_candidate_makes_with_the_sizes_of_verify_is_no_error() -> None:
     both, outcomes = compare(OUTSIDE % "16384", OUTSIDE % "16384")  # 16 * 16384 is the end of the array
     assert (both.ok, [outcome for outcome, _ in outcomes]) == (True, ["not compared"] * 2)
@@ -242,6 +243,7 @@ def test_a_write_outside_that_every_candidate_makes_with_the_sizes_of_verify_is_
     assert (given.ok, [outcome for outcome, _ in outcomes]) == (False, ["writes outside"] * 2)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_an_array_that_another_candidate_writes_is_compared() -> None:
     writes = "__kernel void f(__global float *y, __global float *z) { y[get_global_id(0)] = 5; z[get_global_id(0)] = 1; }"
     reads = "__kernel void f(__global const float *y, __global float *z) { z[get_global_id(0)] = 1 + 0 * y[get_global_id(0)]; }"
@@ -250,6 +252,7 @@ def test_an_array_that_another_candidate_writes_is_compared() -> None:
         assert (verification.ok, outcomes[1][0], outcomes[1][1][:2]) == (False, "differs", "y[")
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("type_", "sound", "passes", "fails"),
     [
@@ -265,6 +268,7 @@ def test_the_tolerance_follows_the_type(type_: str, sound: str, passes: str, fai
     assert [outcome for outcome, _ in outcomes] == ["reference", "agrees", "differs"], verification
 
 
+@pytest.mark.usefixtures("in_process")
 def test_results_of_bfloat16_are_compared() -> None:
     module = devmod.compile("__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x3f80; }", "opencl")
     other = devmod.compile("__kernel void f(__global ushort *y) { y[get_global_id(0)] = 0x4000; }", "opencl")

@@ -1,6 +1,6 @@
 """A part of `make fuzz` with fixed inputs: every reader of strangers' bytes, its past findings, and files that once took too long.
 
-`make test` has a quarter of the inputs of `make test-all`, and no large files.
+`make test` has an eighth of the inputs of `make test-all`, and no large files.
 
 Each runs in a process of its own, which may end in any way. `tools/fuzzing/readers.py` has the readers and the properties.
 """
@@ -47,29 +47,24 @@ def check(run: Run, executions: int) -> None:
     assert run.executions == executions
 
 
-def mutate(reader: str, count: int, seed: str, folder: Path) -> None:
+def mutate(reader: str, count: int, seed: str, folder: Path, *files: Path) -> None:
     needed(reader, "mutated")
-    check(run_reader(reader, folder, "--executions", str(count), "--seed", seed, "--untimed", timeout=1200), count)
+    arguments = ["--files", *map(str, files)] if files else []
+    run = run_reader(reader, folder, "--executions", str(count), "--seed", seed, "--untimed", *arguments, timeout=1200)
+    check(run, count + (1 + len(files) if files else 0))
 
 
 @pytest.mark.row("R4", "R18", "R19", "R24", "R41")
 @pytest.mark.parametrize("reader", READERS)
-def test_mutated_files(reader: str, tmp_path: Path) -> None:
-    mutate(reader, READERS[reader].executions // 4, "0", tmp_path)
+def test_past_findings_and_mutated_files(reader: str, tmp_path: Path) -> None:
+    """The process of a reader starts once for both."""
+    mutate(reader, READERS[reader].executions // 8, "0", tmp_path, *sorted((CORPUS / reader).glob("*")))
 
 
 @pytest.mark.volume
 @pytest.mark.parametrize("reader", READERS)
 def test_many_mutated_files(reader: str, tmp_path: Path) -> None:
     mutate(reader, READERS[reader].executions, "1", tmp_path)
-
-
-@pytest.mark.row("R4", "R19")
-@pytest.mark.parametrize("reader", FOLDERS)
-def test_past_findings(reader: str, tmp_path: Path) -> None:
-    needed(reader, "past")
-    files = sorted((CORPUS / reader).iterdir())
-    check(run_reader(reader, tmp_path, "--files", *map(str, files), "--untimed", timeout=1200), 1 + len(files))
 
 
 @pytest.mark.volume

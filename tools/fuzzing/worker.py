@@ -1,4 +1,4 @@
-"""Run one reader in this process, with mutated inputs, for a number of inputs or of seconds. The result is printed in JSON.
+"""Run one reader in this process, with given files, with mutated inputs for a number or for seconds, or both. Print the result as JSON.
 
     python -m fuzzing.worker READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed]
 
@@ -35,6 +35,7 @@ from fuzzing.readers import READERS, Reader, check_error, remove_scratch
 PATIENCE = 40
 ADDRESSES = 24 << 30
 _CURRENT = 64 << 20
+ENDLESS = 1 << 62
 
 
 class Current:
@@ -152,7 +153,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("reader", choices=READERS)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--executions", type=int, default=1 << 62)
+    parser.add_argument("--executions", type=int, default=ENDLESS)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--files", type=Path, nargs="*")
     parser.add_argument("--large", nargs="*", help="names of large files (fuzzing.large)")
@@ -181,6 +182,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parse(arguments)
     reader, findings, current = prepare(given)
     warm_up(reader, current)
+    done = 0
     if given.files is not None or given.large is not None:
         fixed = [path.read_bytes() for path in given.files or ()]
         execute(reader, reader.seeds()[0], findings, current)
@@ -188,8 +190,8 @@ def main(arguments: Sequence[str]) -> int:
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             execute(reader, data, findings, current)
         done = 1 + len(fixed) + len(given.large or ())
-    else:
-        done = run(reader, findings, current, given.seed, given.seconds, given.executions)
+    if not done or given.executions < ENDLESS:
+        done += run(reader, findings, current, given.seed, given.seconds, given.executions)
     finish(reader, done, findings)
     return 1 if findings.count else 0
 

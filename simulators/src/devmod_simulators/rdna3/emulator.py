@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +79,17 @@ def _load() -> Any:
     return rdna3.CodeObject
 
 
+@contextmanager
+def _own_temporary_folder() -> Iterator[None]:
+    """Remove the temporary files of the emulator: it leaves an empty one in each process where `clang` is not on PATH."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="devmod-rdna3-") as tempfile.tempdir:
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
 def launch(
     code: CodeObject, image: np.ndarray[Any, Any], kernel: Kernel, dimensions: tuple[int, ...], shared: int, arguments: bytes
 ) -> None:
@@ -88,7 +102,7 @@ def launch(
     program.image = image
     program.symbols = {f"{kernel.name}.kd": (kernel.descriptor, 64)}
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _own_temporary_folder():
             warnings.simplefilter("ignore")
             program.launch(kernel.name, arguments, dimensions[:3], dimensions[3:], shared)
     except RuntimeError as error:

@@ -86,7 +86,7 @@ class Emulator:
         completed = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _PROGRAM],
             input=request,
-            env=os.environ | environment(),
+            env=os.environ | environment() | {"TMPDIR": str(self._folder)},
             capture_output=True,
             text=True,
             check=False,
