@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -109,6 +110,13 @@ def test_the_package_of_the_page_passes_ruff(tmp_path: Path) -> None:
     for command in (["check", "--ignore", "D1,A001,I001", *settings], ["format", "--check", *settings]):
         process = subprocess.run([*ruff, *command, "src", "tests"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_the_page_has_the_hooks_and_their_parameters() -> None:
+    from devmod._plugins.hooks import _ALL, Hooks
+
+    rows = dict(re.findall(r"^\| `(devmod_\w+)\((.*?)\)` \|", PAGE, re.MULTILINE))
+    assert rows == {name: ", ".join([*inspect.signature(getattr(Hooks, name)).parameters][1:]) for name in _ALL}
 
 
 @pytest.mark.row("R1")

@@ -170,6 +170,8 @@ class Conformance:
 
         The grid has exactly the needed threads: 128, or 16 × 8. If a function fixes its block, the block must divide them. A combined
         sampler of GLSL with the name ``source`` has the first two parameters.
+
+        The device must have rgba8unorm, both filters and the address mode "clamp". It may refuse others with ArgumentError.
     subgroups : sequence of Sample
         Samples with functions that require a size of subgroups, each with one parameter, ``result`` (uint32): thread i of 128 stores the
         size of its subgroup at place i. Empty if the backend cannot require one.

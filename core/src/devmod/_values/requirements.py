@@ -82,9 +82,16 @@ class Capabilities:
     device
         The device. Its `features`, `subgroup_sizes` and `limits` are read when a function requires something of them.
     limits
-        For names in `LIMITS`, the names in `Device.limits`. A limit without a name, or without a value, is unknown.
+        For names in `LIMITS`, the names in `Device.limits`. A limit without a name, or without a value, is unknown, and is not compared.
+
+        The names are ``block_x``, ``block_y``, ``block_z`` and ``block`` (the threads of a block in a dimension and in all, if the kernel
+        requires its block), ``subgroups`` (of a block, if the function requires their size), ``shared_memory`` (the bytes of static shared
+        memory, if the compiler wrote "workgroup_memory" into the interface's `extra`), ``push_constants`` (bytes), ``uniform`` (the bytes
+        of each uniform block), ``sets`` (descriptor sets or bind groups, up to the last one with a binding), and the numbers of bindings:
+        ``storage_buffers``, ``uniform_buffers``, ``sampled_images`` (only read, and the function does not fix the format),
+        ``storage_images`` (the other images), ``samplers``, and ``resources`` (all of these but the samplers).
     problem
-        Why the device runs no function, as the end of a sentence about the function; "" if it does.
+        Why the device runs no function, such as a driver that cannot compile, as the end of a sentence about the function; "" if it does.
     subgroup_problem
         Why no size of subgroups can be required, if `subgroup_sizes` is empty: the end of "needs subgroups of 32 threads, …", with a field
         for the device; "" if that is unknown.

@@ -78,7 +78,8 @@ class Device(ProcessLocal, ABC):
     def capabilities(self) -> Capabilities:
         """What the device has of what functions require; by default its `features` and its `subgroup_sizes`.
 
-        A function is not built for a device that lacks something, and a bundle skips the candidate.
+        A function is not built for a device that lacks something, and a bundle skips the candidate. The choice of a bundle, the option
+        ``--here`` of ``devmod inspect`` and the first use of a function read it, so it must not build. `devmod.backend.fits` compares it.
         """
         return Capabilities(self)
 

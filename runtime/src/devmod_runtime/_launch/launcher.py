@@ -194,7 +194,8 @@ class Launcher(ABC):
         Whether a call takes scalars of the type "handle", which are addresses of device arrays.
     has_packs : bool
         Whether a call takes buffers that are several values of the kernel (`devmod.Param.pack`). A kernel then receives one value for
-        each: the object of `Device.allocate` for "ptr", and the bytes of the numbers.
+        each of ``FunctionInfo.arg_types``: the object of `Device.allocate` for "ptr", and the bytes of the numbers. `Interface.values` has
+        one Param for each value, and `Interface.params` is shorter. Without it, get_function raises LaunchError for such a function.
     interface : Interface or None
         The interface, if it is not that of the payload.
     """
@@ -252,8 +253,10 @@ class Launcher(ABC):
 
         Raises
         ------
-        CompileError, FormatError, DeviceNotFoundError
+        CompileError, FormatError
             The kernel cannot be built for the device; the message has the reason.
+        DeviceNotFoundError
+            The build shows that the device lacks something for good, which full memory is not. A bundle then tries the next candidate.
         """
 
     def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
