@@ -19,8 +19,11 @@ GPU_cuda_wheels = $(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--pytho
 GPU_rocm_test = DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests runtime/tests/driver_api
 GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py runtime/tests/toy/test_shared_memory.py
 
+# What makes the parts of test-setup, tools/*.py: none needs another.
+NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
+
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner pictures performance docs wheels clean
+.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner pictures performance docs wheels clean
 
 ##@ Start
 
@@ -35,11 +38,14 @@ demo: setup  ## build wheels, compile on a box without a runtime, run the one fi
 
 ##@ Check
 
-test: setup test-setup lint types  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here
+test: ready  ## lint, types and the tests, at most 10 minutes; ends with a list of what could not run here
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not volume"
 
-test-all: setup test-setup lint types  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
+test-all: ready  ## the same and the volume: more fuzzing, every pair of versions, every wrong backend, the simulators
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+ready:  ## fetch what the tests need while lint and types run
+	@$(MAKE) --no-print-directory -j 4 test-setup lint types
 
 lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
@@ -54,10 +60,10 @@ format: setup  ## let ruff mend what it can and format the rest
 
 ##@ Check more
 
-test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages, HIP's runtime and NVIDIA's driver library, pycuda (built)
-	@$(BIN)/python tools/system.py
-	@$(BIN)/python tools/build_pycuda.py
-	@$(BIN)/python tools/vendor_runtimes.py
+test-setup: $(NEEDED)  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages, HIP's runtime and NVIDIA's driver library, pycuda (built)
+
+$(NEEDED): fetch-%: setup
+	@$(BIN)/python tools/$*.py
 
 pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py -n $(JOBS)

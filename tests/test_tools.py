@@ -123,6 +123,21 @@ def test_missing_packages_are_fetched_once_with_their_purpose(
     assert not ran
 
 
+def test_without_a_network_one_line_lists_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, person: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(system, "VENV", tmp_path)
+    failed: Callable[..., object] = lambda command, **_: subprocess.CompletedProcess(  # noqa: E731
+        command, int("apt-get" in command), "", "W: no list\nE: Temporary failure resolving 'deb.debian.org'\n"
+    )
+    monkeypatch.setattr(system.subprocess, "run", failed)
+    system.provide([system.Need(name, f"does {name}", lambda: False) for name in ("one", "two")])
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "setup: apt-get failed: E: Temporary failure resolving 'deb.debian.org'",
+        "setup: continuing without one, two: what needs them is skipped, with the reason",
+    ]
+
+
 def test_a_machine_that_has_no_list_of_packages_gets_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(system.os, "geteuid", lambda: 0)

@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 
 from environments import VENV, InstallError, install, make_venv, python_of
-from system import report
+from system import last_line, report
 
 VERSION = "2026.1"
 #: The wheels of cuda.h and cudaProfiler.h, of the oldest CUDA that devmod-cuda supports. With headers of a newer CUDA pycuda links with
@@ -72,7 +72,7 @@ def main() -> int:
         install(python_of(VENV), [str(wheels[0]), *pins()])
     except (InstallError, OSError) as error:
         reason = str(error).strip()
-        report(f"pycuda cannot be built, so its tests are skipped (tools/build_pycuda.py --force tries again):\n{reason[-2000:]}")
+        report(f"pycuda cannot be built, so its tests are skipped (tools/build_pycuda.py --force tries again): {last_line(reason)}")
         stamp.write_text(f"{inputs}\n{reason}")
         return 0
     stamp.write_text(f"{inputs}\n")

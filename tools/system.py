@@ -76,7 +76,7 @@ def provide(needs: Iterable[Need], *, again: bool = False) -> None:
         return
     why = "missing here:\n" + "\n".join(f"  - {need.package}: {need.purpose}" for need in missing)
     if not apt([need.package for need in missing], why):
-        report("continuing without them; what needs one is skipped, with the reason")
+        report(f"continuing without {', '.join(need.package for need in missing)}: what needs them is skipped, with the reason")
     left = [need.package for need in missing if not need.there()]
     if left and VENV.is_dir():
         stamp.write_text("\n".join([*refused, *left]))
@@ -94,7 +94,7 @@ def apt(packages: Sequence[str], why: str) -> bool:
             process = subprocess.run(step, capture_output=True, text=True, check=False)
             if step is command and process.returncode == 0:
                 return True
-        report(f"apt-get failed:\n{process.stderr.strip()[-2000:]}")
+        report(f"apt-get failed: {last_line(process.stderr)}")
         return False
     report(f"{why}.\nOn Debian and Ubuntu: {hint}")
     return False
@@ -120,7 +120,7 @@ def node_packages() -> None:
     report(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")
     process = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--silent"], cwd=_NPM, capture_output=True, text=True, check=False)
     if process.returncode:
-        report(f"npm install failed, so the browser's tests are skipped:\n{(process.stdout + process.stderr).strip()[-2000:]}")
+        report(f"npm install failed, so the browser's tests are skipped: {last_line(process.stdout + process.stderr)}")
         return
     stamp.write_text(expected)
 
@@ -128,6 +128,11 @@ def node_packages() -> None:
 def report(text: str) -> None:
     """Print a line on standard error, so that standard output has the task's output alone."""
     print(f"setup: {text}", file=sys.stderr, flush=True)
+
+
+def last_line(text: str) -> str:
+    """Return the last line of what a program printed: most have the reason of a failure there."""
+    return (text.strip().splitlines() or ["no message"])[-1]
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from environments import ROOT, VENV, InstallError, install, python_of
-from system import report
+from system import last_line, report
 
 
 class Runtime(NamedTuple):
@@ -69,7 +69,7 @@ def install_intel() -> None:
     try:
         install(python_of(VENV), ["--editable", f"{ROOT / 'plugins' / 'devmod-opencl'}[intel]"])
     except InstallError as error:
-        report(f"Intel's OpenCL runtime cannot be installed, so the tests use one OpenCL driver: {str(error).strip()[-2000:]}")
+        report(f"Intel's OpenCL runtime cannot be installed, so the tests use one OpenCL driver: {last_line(str(error))}")
 
 
 def provide(runtime: Runtime, *, again: bool = False) -> None:
@@ -90,7 +90,9 @@ def provide(runtime: Runtime, *, again: bool = False) -> None:
         check(runtime, folder)
     except (InstallError, OSError) as error:
         reason = str(error).strip()
-        report(f"{runtime.name} cannot be used, so its tests are skipped (tools/vendor_runtimes.py --force tries again): {reason[-2000:]}")
+        report(
+            f"{runtime.name} cannot be used, so its tests are skipped (tools/vendor_runtimes.py --force tries again): {last_line(reason)}"
+        )
         stamp.write_text(f"{inputs}\n\n{reason}")
         return
     stamp.write_text(f"{inputs}\n{folder}\n")
