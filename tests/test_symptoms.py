@@ -99,8 +99,8 @@ def denied() -> object:
 
 
 def hidden() -> object:
-    plugin("hidden", "import wood.thing")
-    for path in ("site/wood/__init__.py", "mine/wood.py"):
+    plugin("hidden", "import acme_wood.thing")
+    for path in ("site/acme_wood/__init__.py", "mine/acme_wood.py"):
         Path(path).parent.mkdir(exist_ok=True)
         Path(path).touch()
     return create("hidden")
