@@ -1,18 +1,19 @@
-"""The table of docs/debugging.md: what `devmod.testing` finds. The plugins' tests compare each kind with its column."""
+"""The table of docs/find-out-what-is-wrong.md: what `devmod.testing` finds. The plugins' tests compare each kind with its column."""
 
 from __future__ import annotations
 
 import pytest
-from faults import FAULTS, FOUND, check_faults, check_verify, table
+from faults import FAULTS, FOUND, KINDS, check_faults, check_verify, table
 
 import devmod
 
 
 def test_the_table_has_each_fault() -> None:
     rows = table()
-    assert list(rows) == [fault.label for fault in FAULTS.values()]
+    assert sorted(rows) == sorted(fault.label for fault in FAULTS.values())
     assert len(rows) == 20
     assert {cell for row in rows.values() for cell in row.values()} <= set(FOUND)
+    assert {tuple(row) for row in rows.values()} == {KINDS}
 
 
 @pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of pyopencl, for any text of a build

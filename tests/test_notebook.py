@@ -20,10 +20,10 @@ import devmod
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NOTEBOOK = EXAMPLES / "one_call.ipynb"
 #: Wrong calls in further cells.
-#: What reads the text of a kernel, from docs/debugging.md.
+#: What reads the text of a kernel, from docs/find-out-what-is-wrong.md.
 (PRINTING,) = [
     f"import devmod\n{block}"
-    for mark, _, block in blocks((EXAMPLES.parent / "docs" / "debugging.md").read_text())
+    for mark, _, block in blocks((EXAMPLES.parent / "docs" / "find-out-what-is-wrong.md").read_text())
     if mark == "run" and "os.dup2" in block
 ]
 WRONG = ("mandelbrot(1, threads=8)", "def draw():\n    mandelbrot(1, threads=8)\ndraw()", "devmod.device('openCL')")

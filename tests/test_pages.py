@@ -27,8 +27,8 @@ PAGES = (
     "build-in-ci.md",
     "bundles.md",
     "cuda.md",
-    "debugging.md",
     "errors.md",
+    "find-out-what-is-wrong.md",
     "hexagon.md",
     "images.md",
     "manifest.md",
@@ -36,8 +36,6 @@ PAGES = (
     "porting.md",
     "profiling.md",
     "remote.md",
-    "run-and-bench.md",
-    "testing.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
@@ -47,8 +45,8 @@ NOT_RUN = {
     "calling.md": 1,
     "arrays-and-devices.md": 0,
     "cuda.md": 6,
-    "debugging.md": 0,
     "errors.md": 0,
+    "find-out-what-is-wrong.md": 0,
     "hexagon.md": 1,
     "images.md": 0,
     "manifest.md": 2,
@@ -57,11 +55,9 @@ NOT_RUN = {
     "profiling.md": 0,
     "remote.md": 4,
     "rocm.md": 0,
-    "run-and-bench.md": 0,
-    "testing.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
-MISSING = {"bundles.md": "devmod-cuda", "errors.md": "devmod-cuda"}
+MISSING = {"bundles.md": "devmod-cuda"}
 #: Runs `devmod` where a distribution is hidden.
 HIDDEN = "import runpy, sys; sys.path.insert(0, {tests!r}); import alone; alone.hide({name!r}); runpy.run_module('devmod', run_name='__main__', alter_sys=True)"
 

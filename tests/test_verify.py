@@ -1,4 +1,4 @@
-"""What `devmod.verify` finds: twelve wrong candidates, and innocent ones that look like them. docs/run-and-bench.md has the table."""
+"""What `devmod.verify` finds: twelve wrong candidates, and innocent ones that look like them. docs/find-out-what-is-wrong.md has the table."""
 
 from __future__ import annotations
 
@@ -204,8 +204,9 @@ def outcomes(pairs: dict[str, Pair]) -> dict[str, tuple[devmod.Verification, str
 
 def test_verify_finds_wrong_candidates() -> None:
     found = outcomes(WRONG)
-    rows = re.findall(r"^\| (.*?) \| (.*?) \|", (DOCS / "run-and-bench.md").read_text().partition("## Check a file")[2], re.MULTILINE)
-    expected = {label: outcome for label, outcome in rows if label in found}
+    page = (DOCS / "find-out-what-is-wrong.md").read_text().partition("| verify | wrong candidate |")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z ]+) \| (.*) \|$", page, re.MULTILINE)
+    expected = {label: outcome for outcome, labels in rows for label in labels.split("; ")}
     by_luck = {label: found[label] for label, outcome in expected.items() if outcome == "by luck"}
     assert found == expected | by_luck
     assert len(expected) == 12

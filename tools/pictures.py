@@ -26,7 +26,7 @@ OUT = ROOT / "docs" / "images"
 SOURCES = ("opencl/softmax.cl", "cuda/softmax.cu", "rocm/softmax.hip", "vulkan/softmax.comp")
 SHADERS = ("mandelbrot.wgsl", "gaussian_blur.wgsl")
 COLUMNS = 118
-#: The fault of docs/debugging.md, and the launches of docs/profiling.md.
+#: The fault of docs/find-out-what-is-wrong.md, and the launches of docs/profiling.md.
 BLUR = """import numpy as np
 import devmod
 

@@ -1,6 +1,6 @@
 """Twenty kernels with one fault each, and their sound twins: what `assert_kernel` and its guard find on each kind.
 
-docs/debugging.md has the table. Each kernel writes y from x; both have n elements. `i` is the number of the thread, `l` that in its block
+docs/find-out-what-is-wrong.md has the table. Each kernel writes y from x; both have n elements. `i` is the number of the thread, `l` that in its block
 of 64 threads, and `g` the number of the block. `t` is an array of 64 elements in local memory.
 """
 
@@ -18,6 +18,8 @@ import devmod
 from devmod.testing import assert_kernel
 
 DOCS = Path(__file__).parents[2] / "docs"
+#: The columns of the table: the kinds, and the command.
+KINDS = ("opencl", "cuda", "rocm", "vulkan", "webgpu", "metal", "hexagon", "verify")
 #: What the table has for a fault: a GuardError, a result unlike the reference's, or one that depends on the driver or on the order of threads.
 FOUND = ("guard", "result", "by driver", "by luck", "refused", "-")
 
@@ -130,9 +132,14 @@ def source(language: str, faults: dict[str, Fault]) -> str:
 
 def table() -> dict[str, dict[str, str]]:
     """The table of the page: what is found, by the label of the fault and the kind."""
-    rows = re.findall(r"^\|(.*)\|$", (DOCS / "debugging.md").read_text().partition("## What is found")[2], re.MULTILINE)
-    head, _, *body = [[cell.strip() for cell in row.split("|")] for row in rows]
-    return {label: dict(zip(head[1:], cells, strict=True)) for label, *cells in body}
+    section = (DOCS / "find-out-what-is-wrong.md").read_text().partition("### What is found\n")[2].partition("\n## ")[0]
+    table = {}
+    for found, faults in re.findall(r"^\| ([a-z ]+) \| (.*) \|$", section, re.MULTILINE)[1:]:
+        for fault in faults.split("; "):
+            label, _, exception = fault.removesuffix(")").partition(" (")
+            kinds, _, other = exception.partition(": ")
+            table[label] = dict.fromkeys(KINDS, found) | dict.fromkeys(kinds.split(", ") if kinds else (), other)
+    return table
 
 
 def check_faults(device: Any, target: str, language: str) -> None:

@@ -973,7 +973,7 @@ device.synchronize()
 
 
 def test_the_layers_print_what_a_shader_prints(device: Any) -> None:
-    """The command of docs/debugging.md. A warning of the layers that their buffer of text is full is no error of the program."""
+    """The command of docs/find-out-what-is-wrong.md. A warning of the layers that their buffer of text is full is no error of the program."""
     needs_layers("1")
     printed = python(
         PRINTING,

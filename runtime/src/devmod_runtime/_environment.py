@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 VARIABLES = {
-    "DEVMOD_GUARD": "a number of bytes such as `4096`: the whole program runs in [`devmod.guard(bytes)`](debugging.md), which finds writes "
-    "outside of arrays",
+    "DEVMOD_GUARD": "a number of bytes such as `4096`: the whole program runs in [`devmod.guard(bytes)`](find-out-what-is-wrong.md), "
+    "which finds writes outside of arrays",
 }

@@ -1,4 +1,4 @@
-"""`devmod.testing`: compare kernels with references. docs/testing.md shows the use.
+"""`devmod.testing`: compare kernels with references. docs/find-out-what-is-wrong.md shows the use.
 
 `devmod_pytest` has the mark ``devices`` of pytest, and imports this module for the first test with that mark.
 """
