@@ -28,6 +28,8 @@ html_theme_options = {
 }
 html_copy_source = False
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 
 myst_heading_anchors = 4  # the anchors that GitHub gives, so that a link works here and there
 
