@@ -50,7 +50,7 @@ NOT_RUN = {
     "bundles.md": 1,
     "calling.md": 1,
     "arrays.md": 0,
-    "cuda.md": 6,
+    "cuda.md": 3,
     "debugging.md": 0,
     "devices.md": 0,
     "errors.md": 0,
