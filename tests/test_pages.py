@@ -40,6 +40,7 @@ PAGES = (
     "porting.md",
     "profiling.md",
     "remote.md",
+    "rocm.md",
     "run-and-bench.md",
     "testing.md",
 )
@@ -62,7 +63,7 @@ NOT_RUN = {
     "porting.md": 0,
     "profiling.md": 0,
     "remote.md": 4,
-    "rocm.md": 0,
+    "rocm.md": 1,
     "run-and-bench.md": 0,
     "testing.md": 0,
 }
