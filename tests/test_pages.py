@@ -38,6 +38,7 @@ PAGES = (
     "porting.md",
     "profiling.md",
     "remote.md",
+    "rocm.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
@@ -46,7 +47,7 @@ NOT_RUN = {
     "bundles.md": 1,
     "calling.md": 1,
     "arrays-and-devices.md": 0,
-    "cuda.md": 6,
+    "cuda.md": 3,
     "errors.md": 0,
     "find-out-what-is-wrong.md": 0,
     "hexagon.md": 1,
@@ -56,7 +57,7 @@ NOT_RUN = {
     "porting.md": 0,
     "profiling.md": 0,
     "remote.md": 4,
-    "rocm.md": 0,
+    "rocm.md": 1,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
 MISSING = {"bundles.md": "devmod-cuda"}
