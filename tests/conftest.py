@@ -169,7 +169,7 @@ def _browsers() -> Iterator[list[Browser]]:
 
 @pytest.fixture
 def browser(_browsers: list[Browser]) -> Browser:
-    """Chromium with WebGPU, started once a session, and anew where it is gone. Each page opened in it has a context of its own."""
+    """Chromium with WebGPU, started once a session, and anew where it is gone."""
     from browser_driver import WEBGPU, Browser
 
     if not _browsers or not _browsers[-1].alive:
