@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,12 @@ def projects() -> dict[str, dict[str, Any]]:
     return {table["name"]: table for table in map(project, distributions())}
 
 
+def of_all_workers(factory: pytest.TempPathFactory) -> Path:
+    """Return the folder for files of the whole run, which pytest-xdist's workers share."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 class Wheels(dict[str, Path]):
     """Every distribution's wheel, by its name."""
 
@@ -62,9 +69,7 @@ class Wheels(dict[str, Path]):
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
     """The wheels, built once a session, by the first of pytest-xdist's workers that needs them."""
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # the folder of all workers
+    base = of_all_workers(tmp_path_factory)
     folder, complete = base / "wheels", base / "wheels-are-complete"
     with FileLock(base / "wheels.lock"):
         if not complete.exists():
@@ -76,16 +81,18 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
 class Bytecode:
     """What Python has compiled in one environment, for those after it: a first import is mostly compilation.
 
-    uv installs hard links to the files of its cache, so a wheel's file is the same inode in each environment.
+    uv installs hard links to the files of its cache, so a wheel's file is the same inode in each environment. All workers use one folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir()
-        self.files: dict[tuple[int, ...], dict[str, Path]] = {}
+        folder.mkdir(exist_ok=True)
 
     def share(self, environment: Path) -> None:
         """Store the bytecode of an environment, and link into it what is stored."""
+        stored: dict[str, set[str]] = {}
+        for key, _, name in (each.partition(" ") for each in os.listdir(self.folder)):
+            stored.setdefault(key, set()).add(name)
         for folder, _, names in os.walk(environment / "lib"):
             if os.path.basename(folder) == "__pycache__":
                 continue
@@ -97,19 +104,20 @@ class Bytecode:
                 status = os.stat(os.path.join(folder, name))
                 if status.st_nlink < 2:
                     continue  # a copy: after it is deleted, its inode may be that of another file
-                stored = self.files.setdefault((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size), {})
-                for each in [each for each in present if each.startswith(f"{name[:-3]}.")]:
-                    if each not in stored:
-                        stored[each] = self.folder / f"{status.st_ino}-{each}"
-                        os.link(compiled / each, stored[each])
-                for each in stored.keys() - present:
+                key = f"{status.st_dev}-{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
+                known = stored.get(key, set())
+                for each in present - known:
+                    if each.startswith(f"{name[:-3]}."):
+                        with suppress(FileExistsError):  # another worker was earlier
+                            os.link(compiled / each, self.folder / f"{key} {each}")
+                for each in known - present:
                     compiled.mkdir(exist_ok=True)
-                    os.link(stored[each], compiled / each)
+                    os.link(self.folder / f"{key} {each}", compiled / each)
 
 
 @pytest.fixture(scope="session")
 def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Bytecode:
-    return Bytecode(tmp_path_factory.mktemp("bytecode") / "files")
+    return Bytecode(of_all_workers(tmp_path_factory) / "bytecode")
 
 
 @functools.cache
@@ -169,7 +177,7 @@ def _browsers() -> Iterator[list[Browser]]:
 
 @pytest.fixture
 def browser(_browsers: list[Browser]) -> Browser:
-    """Chromium with WebGPU, started once a session, and anew where it is gone. Each page opened in it has a context of its own."""
+    """Chromium with WebGPU, started once a session, and anew where it is gone."""
     from browser_driver import WEBGPU, Browser
 
     if not _browsers or not _browsers[-1].alive:

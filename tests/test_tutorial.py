@@ -25,9 +25,10 @@ PAGE = (ROOT / "docs" / "backend.md").read_text()
 class Reader:
     """Runs the blocks in a new folder and a new environment."""
 
-    def __init__(self, box: Environment, folder: Path) -> None:
+    def __init__(self, box: Environment, folder: Path, *own_tests: str) -> None:
         self.box = box
         self.folder = folder
+        self.own_tests = own_tests
         self.installed = False
         folder.mkdir()
 
@@ -57,7 +58,7 @@ class Reader:
     def command(self, words: list[str]) -> str:
         """Run a command of a console block. Commands that would use the network are replaced."""
         if words[0] in ("devmod", "pytest"):
-            return self.run("-m", *words)
+            return self.run("-m", *words, *(self.own_tests if words[0] == "pytest" else ()))
         if words[:3] == ["python", "-m", "build"]:
             build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
             subprocess.run(build, cwd=self.folder, capture_output=True, check=True)
@@ -73,9 +74,14 @@ class Reader:
         return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.volume_but("some")
 @pytest.mark.row("R1", "R6", "R10", "R24", "R25", "R29", "R31", "R34")
-def test_the_blocks_print_what_the_page_shows(wheels: Wheels, environment: Callable[..., Environment], tmp_path: Path) -> None:
-    reader = Reader(environment(), tmp_path / "work")
+@pytest.mark.parametrize("own_tests", [("-k", "R1 or R33"), ()], ids=["some", "all"])
+def test_the_blocks_print_what_the_page_shows(
+    own_tests: tuple[str, ...], wheels: Wheels, environment: Callable[..., Environment], tmp_path: Path
+) -> None:
+    """The page runs every row by the command, and then by pytest, of which `make test` has some."""
+    reader = Reader(environment(), tmp_path / "work", *own_tests)
     printed = ""
     for what, name, text in blocks(PAGE):
         if what == "file":

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,6 +43,9 @@ SAMPLES = copy.deepcopy(ToyConformance.samples)
 #: Of the wrong backends of one row, the first, or one that is quicker. `make test` has these.
 FIRST = {row: name for name in sorted(FAULTS, reverse=True) if name != "interrupted_file" for row in FAULTS[name].rows}
 FIRST |= dict.fromkeys(FAULTS["compiles_random"].rows, "compiles_random")
+#: The rows that start processes. A run has those that do not, or all; the toy's run has all in make test.
+IN_PROCESSES = {"R5-no-file", "R6", "R8", "R23-lazy", "R37-forks", "R37-interrupts", "R38-saved", "R39"}
+RUNS = pytest.mark.parametrize("chosen", [[row.id for row in kit.rows() if row.id not in IN_PROCESSES], []], ids=["some", "all"])
 #: The rows whose wrong backend is in a test of its own.
 OWN_TESTS = {"R44"}
 HAS_GRID = "a launch of this kind has a grid"
@@ -70,6 +73,11 @@ def matches(text: str, pattern: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("…"))), text, re.DOTALL) is not None
 
 
+def options(rows: Iterable[str]) -> list[str]:
+    """Return the options of the command that choose rows."""
+    return [word for row in rows for word in ("--row", row)]
+
+
 def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
     """Return what a program prints in a process with the toy installed."""
     done = subprocess.run(
@@ -89,9 +97,11 @@ def test_a_backend_that_conforms_passes_every_row(tmp_path: Path) -> None:
     assert {name: (each["outcome"], each["reason"]) for name, each in found.items()} == expected
 
 
+@RUNS
+@pytest.mark.volume_but("some")
 @pytest.mark.row("R11", "R17")
-def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(tmp_path: Path) -> None:
-    found = results(put_map(tmp_path / "site"), tmp_path / "cache", kind="toymap")
+def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(chosen: list[str], tmp_path: Path) -> None:
+    found = results(put_map(tmp_path / "site"), tmp_path / "cache", *options(chosen), kind="toymap")
     assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
         "R2-aliases": "the kind has no aliases",
         "R20-values": "no sample has global_arrays",
@@ -138,9 +148,11 @@ def test_the_compiler_of_a_map_of_shaders(
 
 
 @pytest.mark.once
+@RUNS
+@pytest.mark.volume_but("some")
 @pytest.mark.row("R24", "R28")
-def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path) -> None:
-    found = results(put_least(tmp_path / "site"), tmp_path / "cache", kind="least")
+def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(chosen: list[str], tmp_path: Path) -> None:
+    found = results(put_least(tmp_path / "site"), tmp_path / "cache", *options(chosen), kind="least")
     no_target = "the kind 'least' has no target spec (devmod.targets), so it has no fallback and no formats"
     no_builds = "builds cannot be counted: the payload is not source, and the backend does not override Conformance.builds"
     no_devices = "the backend lists no devices (devmod.device.least)"
@@ -179,7 +191,7 @@ def outcomes(name: str, site: Path, cache: Path, timeout: float, monkeypatch: py
     fault = FAULTS[name]
     if fault.own_process:
         monkeypatch.setenv("TOY_TIMEOUT", str(timeout))
-        rows = results(site, cache, *(argument for row in fault.rows for argument in ("--row", row)))
+        rows = results(site, cache, *options(fault.rows))
         return {row: (each["outcome"], each["reason"]) for row, each in rows.items()}
     with monkeypatch.context() as patch:
         patch.setattr(ToyConformance, "timeout", timeout)
@@ -615,7 +627,7 @@ import sys, time
 from devmod_conformance import device_turn
 with device_turn("turns", {os.getpid()}):
     print(time.monotonic(), flush=True)
-    time.sleep(0.3)
+    time.sleep(0.1)
     print(time.monotonic(), flush=True)
 """
     processes = [

@@ -12,11 +12,20 @@ const HANGS = 240_000;
 const [executablePath, ...args] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath, args, timeout: HANGS });
 let page = null;
+let opened = ""; // the options of the page's context
 let messages = [];
 
 const commands = {
-  /** A fresh page; `script` runs in it before anything of its own. */
+  /** A page; `script` runs in it before anything of its own. One without a script takes the place of the last one with the same options. */
   async open(url, { script = null, ...options } = {}) {
+    const text = JSON.stringify([script, options]);
+    if (page && !script && text === opened) {
+      await page.goto("about:blank");
+      messages = [];
+      await page.goto(url);
+      return;
+    }
+    opened = text;
     await page?.context().close();
     messages = [];
     page = await (await browser.newContext(options)).newPage();
