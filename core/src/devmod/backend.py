@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from devmod._values.requirements import LIMITS as LIMITS
     from devmod._values.requirements import Capabilities as Capabilities
     from devmod._values.requirements import Requirements as Requirements
+    from devmod._values.requirements import device_of_call as device_of_call
     from devmod._values.requirements import fits as fits
     from devmod._values.requirements import requirements as requirements
     from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
@@ -101,7 +102,7 @@ _NAMES = {
     "_values.features": "FEATURES",
     "_values.image_formats": "IMAGE_FORMATS ImageFormat",
     "_values.info": "PipelineConstant constants_of",
-    "_values.requirements": "Capabilities LIMITS Requirements fits requirements",
+    "_values.requirements": "Capabilities LIMITS Requirements device_of_call fits requirements",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),

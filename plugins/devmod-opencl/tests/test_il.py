@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,10 +75,13 @@ def test_a_device_without_spirv_gets_the_next_candidate(device: Any, spirv: byte
     )
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         wrap(spirv)["axpy"]
-    subject = f"{device} does not support" if "DEVMOD_DEVICE" in os.environ else "no OpenCL device here supports"
-    assert str(caught.value) == f"{subject} the format 'il' (SPIR-V). {hint}"
+    text = f"cannot run on {device}: it does not support the format 'il' (SPIR-V). {hint}"
+    assert str(caught.value) == f"the opencl function 'axpy' {text}"
+    assert [(each.outcome, each.text) for each in devmod.explain(wrap(spirv)).functions["axpy"]] == [("refused", text)]
     source = devmod.create("opencl", SOURCE.partition(";\n")[2].encode(), "cl", AXPY)
-    assert run(devmod.bundle(wrap(spirv), source)["axpy"]) == [1, 3, 5, 7, 9, 11, 13, 15]
+    bundle = devmod.bundle(wrap(spirv), source)
+    assert run(bundle["axpy"]) == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert [(each.format, each.outcome) for each in devmod.explain(bundle).functions["axpy"]] == [("cl", "unknown"), ("il", "refused")]
 
 
 def test_what_the_driver_builds_is_cached(able: Any, spirv: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

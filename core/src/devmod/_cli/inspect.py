@@ -111,7 +111,7 @@ def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], 
         print_json(explanation.to_dict())
     else:
         echo_all(str(explanation).splitlines() or ["The file has no functions."])
-    if any(candidates[0].outcome != "best" for candidates in explanation.functions.values()):
+    if any(explanation.best(name) is None for name in explanation.functions):
         if not as_json:
             echo("A function without a candidate that can run there is an error: the exit status is 1.")
         context.exit(1)

@@ -130,7 +130,7 @@ class BundleModule(Module):
 
         try:
             with shared_scan():
-                array: Array = choose(name, self.candidates, self.order, get, device)
+                array: Array = choose(name, self, self.candidates, self.order, get, device)
         except FunctionNotFoundError as error:
             raise FunctionNotFoundError("; ".join([str(error), *missing]), kind="bundle", function=name) from None
         return array
@@ -170,7 +170,7 @@ class BundleModule(Module):
         from devmod._modules.choice import choose, describe_candidate
 
         fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
-        function = choose(name, fitting, prefer, get, device)
+        function = choose(name, self, fitting, prefer, get, device)
         replace = getattr(function, "replace", None)
         if replace is None:  # a backend may have functions of its own, and a const_loader has
             return function

@@ -11,6 +11,7 @@ source does not compile, its bytes are damaged), the error is raised: another ki
 from __future__ import annotations
 
 from devmod._modules.fallback import FallbackModule
+from devmod._modules.module import holds_candidates
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import parts_of, variant_of
 from devmod._plugins import registry
@@ -18,7 +19,7 @@ from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
 from devmod._util.text import shorten_repeat
-from devmod._values.requirements import fits, requirements
+from devmod._values.requirements import device_of_call, fits, requirements
 from devmod.errors import (
     MAX_LISTED,
     DeviceNotFoundError,
@@ -47,7 +48,12 @@ _UNAVAILABLE = (NotRegisteredError, RuntimeNotLinkedError, DeviceNotFoundError, 
 
 
 def choose(
-    name: str, owners: Sequence[Module], prefer: tuple[str, ...], get: Callable[[Module, Device | None], Any], device: Device | None = None
+    name: str,
+    bundle: Module,
+    owners: Sequence[Module],
+    prefer: tuple[str, ...],
+    get: Callable[[Module, Device | None], Any],
+    device: Device | None = None,
 ) -> Any:
     """Return ``get(candidate, device)`` of the chosen candidate. A candidate with the result None is skipped.
 
@@ -55,8 +61,8 @@ def choose(
     ----------
     name
         The function or global, for messages.
-    owners, prefer
-        The candidates that may have it, and the kinds to try first.
+    bundle, owners, prefer
+        The bundle, the candidates that may have it, and the kinds to try first.
     get
         Takes the candidate, and the device that the choice is for; None for the default device.
     device
@@ -71,7 +77,7 @@ def choose(
     """
     notes: list[tuple[Module, DevmodError]] = []
     has_runnable = False
-    for module, fitting_device, is_default, reason in verdicts(name, owners, prefer, device):
+    for module, fitting_device, is_default, reason in verdicts(name, bundle, owners, prefer, device):
         if isinstance(reason, DevmodError):
             notes.append((module, reason))
             continue
@@ -92,13 +98,7 @@ def choose(
 
 
 def verdicts(
-    name: str,
-    owners: Sequence[Module],
-    prefer: tuple[str, ...],
-    device: Device | None = None,
-    *,
-    described: bool = False,
-    first_device: bool = False,
+    name: str, module: Module, owners: Sequence[Module], prefer: tuple[str, ...], device: Device | None = None, *, described: bool = False
 ) -> Iterator[Verdict]:
     """Yield each candidate once: kind by kind in the order of the choice, and of each kind those that cannot run first, then the best.
 
@@ -106,23 +106,23 @@ def verdicts(
 
     Parameters
     ----------
+    module
+        The module whose function is called: a bundle, or the only candidate.
     name, owners, prefer, device
         As for `choose`.
     described
         Whether the device is a description of another machine's: what is installed here then does not matter.
-    first_device
-        Whether the first device of a kind alone counts: a function that is not a bundle's runs there, also if another device fits.
     """
     for kind, group in _by_kind(owners, prefer).items():
         usable: list[Module] = list(group)
         notes: list[Verdict] = []
         if not described:
-            problems = [(module, _not_runnable(module)) for module in group]
-            usable = [module for module, problem in problems if problem is None]
-            notes = [(module, None, False, problem) for module, problem in problems if problem is not None]
+            problems = [(each, _not_runnable(each)) for each in group]
+            usable = [each for each, problem in problems if problem is None]
+            notes = [(each, None, False, problem) for each, problem in problems if problem is not None]
         yield from notes
         if usable:
-            yield from _on_devices(name, kind, usable, device, described=described, first_device=first_device)
+            yield from _on_devices(name, module, kind, usable, device, described=described)
 
 
 def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
@@ -134,11 +134,11 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
 
 
 def _on_devices(
-    name: str, kind: str, usable: Sequence[Module], target_device: Device | None, *, described: bool, first_device: bool
+    name: str, owner: Module, kind: str, usable: Sequence[Module], target_device: Device | None, *, described: bool
 ) -> Iterator[Verdict]:
     """Yield the candidates of one kind with a runtime: those that fit no device first, then the others, best first."""
     try:
-        devices = _devices(kind) if target_device is None else [target_device]
+        devices = considered_devices(owner, kind) if target_device is None else [target_device]
         spec = find_spec(kind)
     except FormatError:
         raise  # DEVMOD_DEVICE is invalid
@@ -146,8 +146,6 @@ def _on_devices(
         yield from ((module, None, False, error) for module in usable)
         return
     rank = spec.rank if spec is not None else None
-    if first_device and devices:
-        devices = devices[:1]
     if devices is None:
         yield from ((module, None, True, "its runtime is installed") for module in usable)
         return
@@ -155,7 +153,7 @@ def _on_devices(
     lacking: dict[Module, DevmodError] = {}
 
     def verdict(module: Module) -> Verdict:
-        if problem := fits(requirements(_interface_of(module, name)), getattr(device, "capabilities", None)):
+        if problem := fits(requirements(_interface_of(module, name), module.format), getattr(device, "capabilities", None)):
             lacking[module] = DeviceNotFoundError(problem, kind=kind)
             return refusal(module)
         # Behind the colon stand features, of which Vulkan has fifty.
@@ -196,8 +194,10 @@ def _not_runnable(module: Module) -> DevmodError | None:
     return None
 
 
-def _devices(kind: str) -> Sequence[Any] | None:
-    """Return the devices of a kind, or that of DEVMOD_DEVICE alone; None if its runtime has no entry point for devices.
+def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
+    """Return the devices of a kind that a call of a module's function considers; None if its runtime has no entry point for devices.
+
+    They are that of DEVMOD_DEVICE alone, or else all for a bundle, and for another module the one where its functions run.
 
     Raises
     ------
@@ -211,10 +211,12 @@ def _devices(kind: str) -> Sequence[Any] | None:
     from devmod._plugins.devices import default_device, probe
 
     default = default_device(kind)
-    devices = probe(kind) if default is None else [default]
+    if default is not None:
+        return [default]
+    devices = probe(kind)
     if not devices:
         raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
-    return devices
+    return devices if holds_candidates(module) else [device_of_call(devices, module.format)]
 
 
 def _interface_of(module: Module, name: str) -> Interface | None:

@@ -43,7 +43,8 @@ class Candidate(NamedTuple):
     kind, format, variant
         Those of its module. The variant is its architecture; "" if it has none.
     outcome
-        "best" for the candidate that a call gets, "fits" for the others that can run, "refused" for those that cannot.
+        "best" for the candidate that a call gets, "fits" for the others that can run, "refused" for those that cannot. "unknown" in the
+        place of "best" or "fits" if only the payload has what the function needs: its driver decides.
     compiles
         Whether a compiler on the machine of the device compiles it before its first launch: it is source or PTX.
     device
@@ -78,7 +79,7 @@ class Explanation:
     device
         The device that was asked about, such as "cuda:sm_90"; "" for all devices of this machine.
     functions
-        Function name to its candidates: the best, the others that fit in the order of the choice, then the refused ones.
+        Function name to its candidates: the one that a call gets, the others in the order of the choice, then the refused ones.
     """
 
     def __init__(self, device: str, functions: Mapping[str, tuple[Candidate, ...]]) -> None:
@@ -95,7 +96,7 @@ class Explanation:
         if name not in self.functions:
             raise function_not_found("explained", name, self.functions)
         first = self.functions[name][0]
-        return first if first.outcome == "best" else None
+        return first if first.outcome != "refused" else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data."""
@@ -170,15 +171,25 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
     fitting = [each for each in owners if device is None or each.kind == device.kind]
     refused = [(each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting]
     outcome = "best"
-    is_described, is_single = isinstance(device, _Described), not isinstance(owner, BundleModule)
-    for each, fits, _, why in verdicts(name, fitting, prefer, device, described=is_described, first_device=is_single):
+    for each, fits, _, why in verdicts(name, owner, fitting, prefer, device, described=isinstance(device, _Described)):
         if isinstance(why, DevmodError):
             refused.append((each, next((reason for family, reason in _REASONS if isinstance(why, family)), "broken"), str(why)))
             continue
-        yield _candidate(each, outcome, "" if fits is None else devices.device_label(fits), "", why)
+        label = "" if fits is None else devices.device_label(fits)
+        problem = _unknown(each, name)
+        yield _candidate(each, "unknown" if problem else outcome, label, "", f"{label or each.kind} decides: {problem}" if problem else why)
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
+
+
+def _unknown(module: Module, name: str) -> str:
+    """Return why it is unknown what a function needs of a device, as a clause; "" if it is known."""
+    try:
+        info = module.functions.get(name)
+    except DevmodError as error:  # the first use raises it
+        return f"what the function needs cannot be read: {error}"
+    return "" if info is not None and info.interface is not None else "the function has no interface, so only its payload has what it needs"
 
 
 def _candidate(module: Module, outcome: str, device: str, reason: str, text: str) -> Candidate:

@@ -1,7 +1,7 @@
 """What a function requires of a device, and whether a device has it.
 
-The choice of a bundle's candidate, `devmod.explain` and the first use of a function ask one question: ``fits(requirements(interface),
-device.capabilities)``. Requirements are derived from the interface and are never stored. What is unknown fits, and the driver decides.
+The choice of a bundle's candidate, `devmod.explain` and the first use of a function ask one question: ``fits(requirements(interface,
+format), device.capabilities)``. Requirements are derived and never stored. What is unknown fits, and the driver decides.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from devmod._values.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from devmod import Device
     from devmod._values.info import Interface
 
 
@@ -54,14 +55,17 @@ class Requirements(Value):
         The name, the format and the access of each image whose format the function fixes.
     amounts
         The names of limits, each with the amount that the function needs. A limit may be there several times.
+    format
+        The payload's format; "" if it is unknown.
     """
 
-    __slots__ = ("amounts", "block", "features", "images", "subgroup")
+    __slots__ = ("amounts", "block", "features", "format", "images", "subgroup")
     features: tuple[str, ...]
     subgroup: int | None
     block: tuple[int, int, int] | None
     images: tuple[tuple[str, str, str], ...]
     amounts: tuple[tuple[str, int], ...]
+    format: str
 
     def __init__(
         self,
@@ -70,8 +74,9 @@ class Requirements(Value):
         block: tuple[int, int, int] | None = None,
         images: tuple[tuple[str, str, str], ...] = (),
         amounts: tuple[tuple[str, int], ...] = (),
+        format: str = "",  # noqa: A002 - as in Module
     ) -> None:
-        self._set(features=features, subgroup=subgroup, block=block, images=images, amounts=amounts)
+        self._set(features=features, subgroup=subgroup, block=block, images=images, amounts=amounts, format=format)
 
 
 class Capabilities:
@@ -98,9 +103,11 @@ class Capabilities:
     image_problem
         Returns why kernels cannot access images of a format, by the format and the access, as a clause; "" if they can, or if it is
         unknown.
+    format_problem
+        Returns why the device takes no payload of a format, as a clause; "" if it does, or if it is unknown.
     """
 
-    __slots__ = ("device", "image_problem", "limits", "problem", "subgroup_problem")
+    __slots__ = ("device", "format_problem", "image_problem", "limits", "problem", "subgroup_problem")
 
     def __init__(
         self,
@@ -110,15 +117,16 @@ class Capabilities:
         problem: str = "",
         subgroup_problem: str = "",
         image_problem: Callable[[str, str], str] | None = None,
+        format_problem: Callable[[str], str] | None = None,
     ) -> None:
-        self.device, self.limits, self.image_problem = device, limits or {}, image_problem
+        self.device, self.limits, self.image_problem, self.format_problem = device, limits or {}, image_problem, format_problem
         self.problem, self.subgroup_problem = problem, subgroup_problem
 
 
-def requirements(interface: Interface | None) -> Requirements:
-    """Return what a function requires, as far as its interface has it. A function without an interface requires nothing that is known."""
+def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
+    """Return what a function with a payload of a format requires, as far as its interface has it. Without one, only the format is known."""
     if interface is None:
-        return _NOTHING
+        return Requirements(format=fmt)
     features = dict.fromkeys(interface.needs)
     webgpu = interface.extra.get("features", [])
     for name in webgpu if isinstance(webgpu, list) else [webgpu]:  # a file may have anything there
@@ -157,10 +165,9 @@ def requirements(interface: Interface | None) -> Requirements:
         counts["resources"] += 1
         if type(each.at) is tuple:
             counts["sets"] = max(counts["sets"], each.at[0] + 1)
-    return Requirements(tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()))
+    return Requirements(tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()), fmt)
 
 
-_NOTHING = Requirements()
 #: The limit of each kind of parameter that has a binding. That of an image depends on its access.
 _BINDINGS = {"buffer": "storage_buffers", "uniform": "uniform_buffers", "sampler": "samplers"}
 
@@ -191,6 +198,8 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
     if capabilities is None:
         return ""
     device, subgroup = capabilities.device, needed.subgroup
+    if needed.format and capabilities.format_problem is not None and (problem := capabilities.format_problem(needed.format)):
+        return f"cannot run on {device}: {problem}"
     missing: list[str] = []
     if needed.features and (features := device.features) is not None:
         missing += [name for name in needed.features if name not in features]
@@ -212,6 +221,23 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
         if driver_name is not None and amount > (most := device.limits.get(driver_name, amount)):
             return f"cannot run on {device}: its {driver_name} is {most}, but the kernel {_use(needed, limit, amount)}"
     return ""
+
+
+def device_of_call(devices: Sequence[Device], fmt: str) -> Device:
+    """Return the device of a call that names none: the first that takes payloads of a format, or else the first.
+
+    Parameters
+    ----------
+    devices
+        The devices of the payload's kind, at least one.
+    fmt
+        The payload's format.
+    """
+    for device in devices:
+        capabilities = device.capabilities
+        if capabilities is None or capabilities.format_problem is None or not capabilities.format_problem(fmt):
+            return device
+    return devices[0]
 
 
 def _use(needed: Requirements, limit: str, amount: int) -> str:

@@ -12,7 +12,7 @@ from threading import RLock
 
 from devmod import Device, Event, Stream
 from devmod.backend import FEATURES, Capabilities, Once
-from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod.errors import DeviceNotFoundError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._pocl import name_processor
@@ -146,6 +146,8 @@ _LIMITS = {
     "block": "max_work_group_size",
     "shared_memory": "local_mem_size",
 }
+#: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
+_VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
 _once = Once()
 #: Devices for contexts of other libraries, by (context, device). Each holds its context, so no other context gets its address.
 _foreign_devices: weakref.WeakValueDictionary[tuple[int, int], OpenCLDevice] = weakref.WeakValueDictionary()
@@ -240,7 +242,22 @@ class OpenCLDevice(Device):
             name_processor(self.handle)
         except DeviceNotFoundError as error:
             problem = f"cannot be built: {error}"
-        return Capabilities(self, _LIMITS, problem=problem)
+        return Capabilities(self, _LIMITS, problem=problem, format_problem=self._format_problem)
+
+    def _format_problem(self, fmt: str) -> str:
+        """Return why the device takes no payload of a format, as a clause; "" if it does."""
+        if fmt == "il" and not _driver.takes_il(self.handle):
+            return (
+                "it does not support the format 'il' (SPIR-V). Install an OpenCL driver with the extension cl_khr_il_program (for a CPU "
+                f"with Linux: {pip_install('devmod-opencl[intel]')}), or use the source (format 'cl')"
+            )
+        names = f"{self.platform} {self.vendor}".lower()
+        if fmt in _VENDORS and not any(word in names for word in _VENDORS[fmt]):
+            return (
+                f"it does not support the format {fmt!r}, a vendor's binary for its FPGAs. Install that vendor's OpenCL platform, or use "
+                "the source (format 'cl')"
+            )
+        return ""
 
     @property
     def context(self) -> Any:

@@ -9,8 +9,8 @@ from math import prod
 from operator import itemgetter
 from struct import Struct, calcsize
 
-from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, dtype_name_of
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, condition_hint, pip_install
+from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, device_of_call, dtype_name_of
+from devmod.errors import ArgumentError, FormatError, LaunchError, condition_hint
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, devices, is_complete, no_time
 from devmod_opencl._driver import cl, driver_error
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 # -- Programs: the payload of one module, built for each device, and the cache of the binaries.
 
 
-#: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
-_VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
 #: The platforms that keep what they build from a source on the disk. A cache of binaries beside theirs costs time: for a binary PoCL
 #: compiles every kernel to machine code, and without one those that run.
 _KEEP_BUILDS = (_driver.POCL, "NVIDIA CUDA")
@@ -73,29 +71,6 @@ class OpenCLPrograms(Programs):
     def with_constants(self, constants: Mapping[str, object]) -> OpenCLPrograms:
         return OpenCLPrograms(self.fmt, self.code, constants)
 
-    def default_device(self) -> OpenCLDevice:
-        """Return the first device; for SPIR-V or a vendor's binary, the first one that supports it.
-
-        Raises
-        ------
-        DeviceNotFoundError
-            There is no such device.
-        """
-        all_devices = devices()
-        if self.fmt == "il" or self.fmt in _VENDORS:
-            supporting = [device for device in all_devices if _supports(device, self.fmt)]
-            if not supporting and self.fmt == "il":
-                raise _no_il("no OpenCL device here", "supports")
-            if not supporting:
-                text = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
-                raise DeviceNotFoundError(
-                    f"no OpenCL device here supports the format {self.fmt!r}, a vendor's binary for its FPGAs; the devices are: {text}. "
-                    "Install that vendor's OpenCL platform, or use the source (format 'cl')",
-                    kind="opencl",
-                )
-            return supporting[0]
-        return all_devices[0]
-
     def get(self, device: OpenCLDevice) -> Any:
         """Return the program built for a device, once for all threads.
 
@@ -104,7 +79,7 @@ class OpenCLPrograms(Programs):
         CompileError, FormatError
             The driver refuses the payload.
         DeviceNotFoundError
-            The device does not support the payload's format, or PoCL does not know the processor.
+            PoCL does not know the processor.
         """
         return self._built.get(device, lambda: self._build(device))
 
@@ -135,15 +110,11 @@ class OpenCLPrograms(Programs):
             raise FormatError(f"the opencl payload of format 'il' {error}", kind="opencl") from None
 
     def _build(self, device: OpenCLDevice) -> Any:
-        if self.fmt == "il" and not _supports(device, "il"):
-            raise _no_il(str(device), "does not support")
         check_space(device.handle)
         name_processor(device.handle)
         try_linker(device)
         if self.fmt in ("cl", "il"):
             return self._build_portable(device)
-        if self.fmt in _VENDORS and not _supports(device, self.fmt):
-            raise DeviceNotFoundError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
         from devmod_opencl._trial import try_binary
 
         try_binary(device, self.code, list(self._functions.values()))
@@ -178,22 +149,6 @@ class OpenCLPrograms(Programs):
 
         try_binary(device, self.code, list(self._functions.values()), is_il=True)
         return _driver.build_il(device.context, device.handle, self.code)
-
-
-def _no_il(subject: str, verb: str) -> DeviceNotFoundError:
-    return DeviceNotFoundError(
-        f"{subject} {verb} the format 'il' (SPIR-V). Install an OpenCL driver with the extension cl_khr_il_program (for a CPU with Linux: "
-        f"{pip_install('devmod-opencl[intel]')}), or use the source (format 'cl')",
-        kind="opencl",
-    )
-
-
-def _supports(device: OpenCLDevice, fmt: str) -> bool:
-    """Return whether a device supports SPIR-V, or the format of a vendor."""
-    if fmt == "il":
-        return _driver.takes_il(device.handle)
-    names = f"{device.platform} {device.vendor}".lower()
-    return any(word in names for word in _VENDORS[fmt])
 
 
 # -- Kernels: packing arguments and launching. Calls share kernel objects; each prepared launch has its own.
@@ -547,9 +502,14 @@ class OpenCLLauncher(ProgramLauncher):
     has_images = True
     no_shared_memory = "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
 
+    @property
+    def format(self) -> str:
+        fmt: str = self.programs.fmt
+        return fmt
+
     def default_device(self) -> Device:
-        device: OpenCLDevice = self.programs.default_device()
-        return device
+        # Each device takes a source, and asking takes time at each call.
+        return devices()[0] if self.programs.text else device_of_call(devices(), self.format)
 
     def checks_plain(self, arguments: Sequence[Argument]) -> bool:
         numbers = [each for each in arguments if each.plain_packer is not None]

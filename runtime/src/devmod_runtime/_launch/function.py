@@ -598,7 +598,7 @@ class Function(ProcessLocal):
         return kernel
 
     def _build(self, device: Device) -> Kernel:
-        if problem := fits(requirements(self._signature.interface), device.capabilities):
+        if problem := fits(requirements(self._signature.interface, self._launcher.format), device.capabilities):
             raise DeviceNotFoundError(f"{self.label} {problem}", kind=self._launcher.kind, function=self.name)
         return self._launcher.kernel(device)
 

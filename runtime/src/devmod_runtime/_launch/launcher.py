@@ -211,6 +211,11 @@ class Launcher(ABC):
     interface: Interface | None = None
 
     @property
+    def format(self) -> str:
+        """The payload's format, if there are devices of the kind that do not take it (`devmod.backend.Capabilities`); "" by default."""
+        return ""
+
+    @property
     def constants(self) -> Sequence[str]:
         """The known names of the constants that `specialize` sets; by default those of the interface."""
         from devmod.backend import constants_of
