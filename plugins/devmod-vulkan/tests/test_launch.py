@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import shutil
 import subprocess
@@ -606,50 +605,6 @@ def test_queued_launches_run_in_order(device: Any) -> None:
     assert results == results[:1] * 4
 
 
-def test_a_batch_is_one_submission(device: Any) -> None:
-    f = kernel(SLOW)
-    stream = device.stream()
-    x = device.from_numpy(np.zeros(1, "uint32"))
-    launch = f.bind(x, 1, grid=1, stream=stream)
-    seen = []
-    real = stream._submit
-
-    def submit(queue: Any, count: int, info: Any, fence: Any) -> int:
-        seen.append(info.commandBufferCount)
-        return int(real(queue, count, info, fence))
-
-    stream._submit = submit
-    with stream.batch():
-        for _ in range(30):
-            launch()
-        with stream.batch():
-            launch()
-        f(x, 1, grid=1, stream=stream)
-        assert seen == []
-    stream.synchronize()
-    assert seen == [32]
-    with stream.batch():
-        launch()
-        event = stream.record()  # sends what is there
-        launch()
-        event.synchronize()
-    with stream.batch():
-        launch()
-        stream.synchronize()
-        assert x.numpy()[0]
-    assert seen == [32, 2, 1, 1]
-    wanted, value = 0, 0
-    for _ in range(35):
-        value = (value * 1664525 + 1013904223) % 2**32 ^ (value >> 7)
-        wanted = value
-    assert x.numpy()[0] == wanted
-    with contextlib.suppress(ZeroDivisionError), stream.batch():
-        launch()
-        launch.no_such_name = 1 / 0
-    assert seen == [32, 2, 1, 1, 1]  # what was launched before the body raised is under way
-    stream.synchronize()
-
-
 @pytest.mark.parametrize("way", ["bound", "plain", "batch"])
 def test_an_interrupt_after_a_submission_leaves_the_stream_usable(way: str, device: Any) -> None:
     """Ctrl-C in a loop of launches raises mostly when the driver's function returns."""
@@ -684,18 +639,6 @@ def test_an_interrupt_after_a_submission_leaves_the_stream_usable(way: str, devi
     stream.synchronize()
     assert ([value - first for value in values], stream._value - first, len(stream.pending)) == ([1, 2, 3], 4, 0)
     np.testing.assert_array_equal(x.numpy(), np.full(4, 2.0 ** (8 if way == "batch" else 4)))
-
-
-def test_an_interrupt_before_a_submission_keeps_the_batch(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    f = kernel(TWICE)
-    stream = device.stream()
-    x = device.from_numpy(np.ones(4, "float32"))
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), stream.batch():  # noqa: PT012 - the end of the batch raises
-        f(x, grid=1, stream=stream)
-        patch.setattr(stream, "submission", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
-    f(x, grid=1, stream=stream)
-    stream.synchronize()
-    np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
 
 
 def test_an_interrupt_before_a_submission_leaves_no_value_that_is_never_signalled(device: Any) -> None:

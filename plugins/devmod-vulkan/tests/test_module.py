@@ -914,13 +914,13 @@ def needs_layers(validate: str) -> None:
 @pytest.mark.parametrize(
     ("staging", "names"),
     [
-        ("", "order or views"),
+        ("", "order or views or batch"),
         pytest.param("", "copy or copies or read or written or empty", marks=pytest.mark.volume),
         pytest.param("1", "", marks=pytest.mark.volume),
     ],
 )
 def test_the_launches_are_clean_under_the_validation_layers(staging: str, names: str, device: Any) -> None:
-    """Run test_launch.py and test_arrays.py again with staged copies, and their tests of copies without staging."""
+    """Run test_launch.py, test_arrays.py and test_batches.py again with staged copies, and without staging the tests of batches and copies."""
     needs_layers("1")
     environment = {
         **os.environ,
@@ -928,7 +928,7 @@ def test_the_launches_are_clean_under_the_validation_layers(staging: str, names:
         "TEST_VULKAN_STAGING": staging,
         "VK_LAYER_ENABLES": "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
     }
-    tests = [str(Path(__file__).with_name(name)) for name in ("test_launch.py", "test_arrays.py")]
+    tests = [str(Path(__file__).with_name(name)) for name in ("test_launch.py", "test_arrays.py", "test_batches.py")]
     tests += ["-k", names] if names else []
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=6000)

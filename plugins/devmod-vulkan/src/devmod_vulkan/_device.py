@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from functools import cached_property
+from itertools import groupby
 
 from devmod import Device, Event, Stream
 from devmod.backend import Capabilities, ConversionError, Once, environment_text
@@ -12,7 +13,7 @@ from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_earlier_event, check_event, lend
 from devmod_vulkan import _features
 from devmod_vulkan._driver import array, ffi, make, vk
-from devmod_vulkan._logical import AFTER, BEFORE, ONE_TIME, Logical, Waiter
+from devmod_vulkan._logical import ONE_TIME, Logical, Waiter
 from devmod_vulkan._physical import Physical, physical_devices
 
 TYPE_CHECKING = False
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from devmod import Image, Sampler
     from devmod_vulkan._images import DeviceImage
-    from devmod_vulkan._logical import Timer
+    from devmod_vulkan._logical import Recorder, Timer
     from devmod_vulkan._memory import Memory
 
 
@@ -373,25 +374,21 @@ def _submit_image_copy(stream: VulkanStream, image: Image, staged: Memory, start
 
 
 def _submit(stream: VulkanStream, record: Callable[[Any], object], *resources: Memory | DeviceImage | Timer) -> None:
-    """Record a command buffer with one transfer, and submit it. The resources are kept until it is done."""
-    logical = stream.logical
-    calls, recorder = logical.calls, logical.commands.recorder()
-    handle = recorder.handle
-    with recorder.lock:
-        recorder.commands.recording = True
-        logical.check(calls.vkBeginCommandBuffer(handle, ONE_TIME), "cannot record commands")
-        calls.vkCmdPipelineBarrier(handle, *BEFORE)
-        record(handle)
-        calls.vkCmdPipelineBarrier(handle, *AFTER)
-        logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
-        recorder.commands.recording = False
-    stream.submit(stream.submission([handle]), handle, (recorder, *resources))
+    """Record a command buffer with one transfer, and submit it; a batch gathers the transfer. The resources are kept until it is done."""
+    if stream.batches:
+        stream.gather(record, resources)
+        return
+    recorder = stream.logical.commands.recorder()
+    recorder.record(stream.logical, ONE_TIME, (record,))
+    stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, *resources))
 
 
 # -- Streams. A stream has a timeline semaphore that counts its submissions; an event is a value of it.
 #
 # Several streams may share a queue of the device. Submissions to one stream run in order, because every command buffer begins and
 # ends with a barrier.
+#
+# A batch gathers what is queued, and records it at its end: an interrupt before the submission leaves all of it gathered.
 
 
 #: The number of submissions after which the stream releases the finished ones.
@@ -410,6 +407,8 @@ class VulkanStream(Stream):
         The timeline semaphore.
     pending
         The submissions that may not be done: value, resources, callback.
+    batches : set
+        The active batches.
     """
 
     device: VulkanDevice
@@ -429,9 +428,9 @@ class VulkanStream(Stream):
         self._timeline = make("VkTimelineSemaphoreSubmitInfo", signalSemaphoreValueCount=1, pSignalSemaphoreValues=self._cell)
         self._waiters: list[Waiter] = []
         self._waits: list[tuple[Any, int, Any]] = []
-        self._gathered: list[tuple[Any, Any, Callable[[Any], object] | None]] = []
-        #: The active batches.
-        self._batches: set[object] = set()
+        #: What is not submitted: the function that records it, its command buffer, resources, callback. One of the first two may be None.
+        self._gathered: list[tuple[Callable[[Any], object] | None, Any, Any, Callable[[Any], object] | None]] = []
+        self.batches: set[object] = set()
         #: Whether submissions take the slow path: there are waits, or a batch gathers.
         self._special = False
         self._downloads: dict[int, Download] = {}
@@ -452,8 +451,15 @@ class VulkanStream(Stream):
             pSignalSemaphores=self._semaphores,
         )
 
-    def submit(self, info: Any, handle: Any, resources: Any, release: Callable[[Any], object] | None = None) -> None:
-        """Submit a command buffer.
+    def submit(
+        self,
+        info: Any,
+        handle: Any,
+        resources: Any,
+        release: Callable[[Any], object] | None = None,
+        record: Callable[[Any], object] | None = None,
+    ) -> None:
+        """Submit a command buffer. A batch gathers it.
 
         Parameters
         ----------
@@ -465,6 +471,8 @@ class VulkanStream(Stream):
             The objects to keep alive until it is done.
         release
             Called with `resources` when it is done.
+        record
+            Records its commands into the VkCommandBuffer that it receives. A batch then needs no command buffer for them alone.
 
         Raises
         ------
@@ -474,8 +482,8 @@ class VulkanStream(Stream):
         with self._lock:
             if self._special or self._validating or self.logical.closed:
                 self.logical.check_open()
-                self._gathered.append((handle, resources, release))
-                if self._batches:
+                self._gathered.append((record, handle, resources, release))
+                if self.batches:
                     return
                 self._flush()
                 value = self._value
@@ -491,15 +499,45 @@ class VulkanStream(Stream):
         if not value % _RELEASE_EVERY:
             self._release_finished()
 
+    def gather(self, record: Callable[[Any], object], resources: Any, release: Callable[[Any], object] | None = None) -> None:
+        """Add commands to the active batch. They are submitted now if another thread has ended it. The arguments are those of `submit`."""
+        with self._lock:
+            self.logical.check_open()
+            self._gathered.append((record, None, resources, release))
+            if not self.batches:
+                self._flush()
+
+    def _record_gathered(self) -> tuple[list[Any], list[Recorder]]:
+        """Return the command buffers of what is gathered, and those of them that are new: one for each sequence that can be recorded.
+
+        The caller must hold the queue's lock.
+        """
+        handles, recorders = [], []
+        for can_record, group in groupby(self._gathered, lambda each: each[0] is not None):
+            sequence = list(group)
+            if not can_record or (len(sequence) == 1 and sequence[0][1] is not None):
+                handles += [handle for _, handle, _, _ in sequence]
+                continue
+            recorder = self.logical.commands.recorder()
+            recorder.record(self.logical, ONE_TIME, [record for record, _, _, _ in sequence if record is not None])
+            handles.append(recorder.handle)
+            recorders.append(recorder)
+        return handles, recorders
+
     def _flush(self) -> None:
-        """Submit the gathered command buffers. The caller must hold the queue's lock."""
+        """Submit what is gathered. The caller must hold the queue's lock."""
         self.logical.check_open()
         commands, waits = self._gathered, self._waits
-        special = bool(self._batches)
+        special = bool(self.batches)
         if not commands and not waits:
             self._special = special
             return
-        info = self.submission([handle for handle, _, _ in commands])
+        try:
+            handles, recorders = self._record_gathered()
+        except LaunchError:
+            self._gathered = []  # the driver would refuse the commands again
+            raise
+        info = self.submission(handles)
         timeline = make(
             "VkTimelineSemaphoreSubmitInfo",
             signalSemaphoreValueCount=1,
@@ -511,8 +549,8 @@ class VulkanStream(Stream):
         semaphores = array("VkSemaphore", [semaphore for semaphore, _, _ in waits])
         info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = timeline, len(waits), semaphores, stages
         value = self._value + 1
-        entries = [(value, resources, release) for _, resources, release in commands]
-        entries.append((value, [stream for _, _, stream in waits], None))
+        entries = [(value, resources, release) for _, _, resources, release in commands]
+        entries.append((value, (recorders, [stream for _, _, stream in waits]), None))
         # As in `submit`: no calls from here to the submission.
         self._cell[0] = value
         self.pending += entries
@@ -532,7 +570,7 @@ class VulkanStream(Stream):
         return self.logical.driver_error(f"vkQueueSubmit failed on {self.device}", code)
 
     def flush(self) -> int:
-        """Submit the gathered command buffers. Return the semaphore's value when all submissions are done."""
+        """Submit what is gathered. Return the semaphore's value when all submissions are done."""
         with self._lock:
             if self._gathered or self._waits:
                 self._flush()
@@ -540,7 +578,7 @@ class VulkanStream(Stream):
             return self._value
 
     def batch(self) -> AbstractContextManager[object]:
-        return Batch(self._batches, self._begin_batch, self._end_batch)
+        return Batch(self.batches, self._begin_batch, self._end_batch)
 
     def _begin_batch(self) -> None:
         """Gather the following submissions."""
@@ -548,10 +586,14 @@ class VulkanStream(Stream):
             self._special = True
 
     def _end_batch(self) -> None:
-        """Submit the gathered command buffers, if the outermost batch has ended."""
+        """Submit what is gathered, if the outermost batch has ended."""
         with self._lock:
-            if not self._batches:
-                self._flush()
+            if self.batches:
+                return
+            self._flush()
+            value = self._value
+        if not value % _RELEASE_EVERY:
+            self._release_finished()
 
     # -- waiting
 
@@ -620,8 +662,8 @@ class VulkanStream(Stream):
                 self._waits.append((event.stream.semaphore, event.value, event.stream))
                 self._special = True
 
-    def time_commands(self, handle: Any, resources: Any) -> float:
-        """Submit a command buffer, wait, and return the seconds that it took on the device. `resources` are kept alive meanwhile.
+    def time_commands(self, record: Callable[[Any], object], resources: Any) -> float:
+        """Submit commands, wait, and return the seconds that they took on the device. The arguments are those of `submit`.
 
         Raises
         ------
@@ -631,9 +673,10 @@ class VulkanStream(Stream):
         if not self.device.physical.timestamp_bits:
             raise LaunchError(f"{self.device} does not support timestamps, so a launch cannot be timed", kind="vulkan")
         before, after = self.logical.commands.timer(), self.logical.commands.timer()
-        with self.batch():
-            for each, owner in ((before.handle, before), (handle, resources), (after.handle, after)):
-                self.submit(None, each, owner)  # the batch makes one submission of the three at its end
+        with self.batch():  # it makes one submission of the three at its end
+            self.submit(None, before.handle, before)
+            self.gather(record, resources)
+            self.submit(None, after.handle, after)
         read_timers(self, (before, after))
         return seconds_between(self.device.physical, before, after)
 

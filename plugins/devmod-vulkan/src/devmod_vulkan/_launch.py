@@ -128,6 +128,7 @@ class VulkanKernel(Kernel):
 
     def caller(self, stream: VulkanStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         pipeline, submit, submission, number = self._pipeline, stream.submit, stream.submission, stream.number
+        batches, gather = stream.batches, stream.gather
         free = self._free
         take, give = free.pop, free.append
 
@@ -139,6 +140,10 @@ class VulkanKernel(Kernel):
                 launchable = take()
             except IndexError:
                 launchable = Launchable(pipeline)
+            if batches:
+                launchable.write(shape, values)
+                gather(launchable.dispatch, (launchable, values), release)
+                return
             launchable.record(ONE_TIME, shape, values)
             if launchable.stream_number != number:
                 launchable.stream_number, launchable.info = number, submission([launchable.handle])
@@ -149,12 +154,13 @@ class VulkanKernel(Kernel):
     def prepare(self, stream: VulkanStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         launchable = Launchable(self._pipeline)
         launchable.record(REUSABLE, shape, values)
-        return partial(stream.submit, stream.submission([launchable.handle]), launchable.handle, (launchable, values))
+        handle = launchable.handle
+        return partial(stream.submit, stream.submission([handle]), handle, (launchable, values), None, launchable.dispatch)
 
     def time(self, stream: VulkanStream, shape: Any, values: Sequence[Any]) -> float:
         launchable = Launchable(self._pipeline)
-        launchable.record(ONE_TIME, shape, values)
-        return stream.time_commands(launchable.handle, (launchable, values))
+        launchable.write(shape, values)
+        return stream.time_commands(launchable.dispatch, (launchable, values))
 
 
 # -- The check of a shader against a device's version and capabilities.

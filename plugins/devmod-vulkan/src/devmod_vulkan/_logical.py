@@ -20,7 +20,7 @@ from devmod_vulkan._memory import ADDRESS_FLAG, ADDRESS_USAGE, CACHED, COHERENT,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from devmod import Device
@@ -515,7 +515,8 @@ _COMPUTE, _TRANSFER, _HOST = (
 _SHADER = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
 _MOVE = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
 _WRITES = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
-#: The arguments of the barriers at the start and end of every command buffer, which make all earlier writes visible to all later commands.
+#: The arguments of the barriers before each launch and copy, and at the end of every command buffer. They make all earlier writes visible
+#: to all later commands.
 _NO_MORE = (0, ffi.NULL, 0, ffi.NULL)
 _FIRST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT)
 _LAST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_HOST_READ_BIT)
@@ -542,7 +543,7 @@ class CommandBuffer:
 
 
 class Recorder:
-    """A command buffer for one user. Recording requires the lock, and `commands.recording` to be True meanwhile."""
+    """A command buffer for one user."""
 
     __slots__ = ("__weakref__", "_token", "commands", "handle", "lock")
 
@@ -550,6 +551,34 @@ class Recorder:
         self.commands = commands
         self.handle, self.lock = commands.handle, commands.lock
         self._token = pool.lend(self, commands)
+
+    def record(self, logical: Logical, begin: Any, records: Iterable[Callable[[Any], object]]) -> None:
+        """Record launches and copies, in order: each begins when those before it are done. No earlier recording may be pending.
+
+        Parameters
+        ----------
+        logical
+            The open device.
+        begin
+            The VkCommandBufferBeginInfo.
+        records
+            For each launch or copy, a function that records its commands into the VkCommandBuffer that it receives.
+
+        Raises
+        ------
+        LaunchError
+            The driver fails.
+        """
+        calls, handle = logical.calls, self.handle
+        with self.lock:
+            self.commands.recording = True
+            logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
+            for each in records:
+                calls.vkCmdPipelineBarrier(handle, *BEFORE)
+                each(handle)
+            calls.vkCmdPipelineBarrier(handle, *AFTER)
+            logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
+            self.commands.recording = False
 
 
 class Timer:

@@ -6,7 +6,6 @@ from devmod.backend import DiskCache
 from devmod.errors import CompileError, FormatError
 from devmod_runtime import Pool, block_packer
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
-from devmod_vulkan._logical import AFTER, BEFORE
 from devmod_vulkan._memory import Memory
 from devmod_vulkan._shader import bytes_of
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod_vulkan._logical import Logical
+    from devmod_vulkan._logical import Logical, Recorder
     from devmod_vulkan._shader import Shader
 
 
@@ -279,7 +278,7 @@ def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
     )
 
 
-# -- Recording of launches: a command buffer, its descriptor sets, and the memory of its uniform blocks.
+# -- Launches: descriptor sets, the memory of uniform blocks, and a command buffer. A batch has one command buffer for its launches.
 
 
 _COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
@@ -293,14 +292,16 @@ class Launchable:
     Attributes
     ----------
     handle
-        The VkCommandBuffer.
+        The VkCommandBuffer of `record`; None before its first call.
     """
 
     __slots__ = (
         "__weakref__",
+        "_grid",
         "_image_infos",
         "_infos",
         "_pipeline",
+        "_push",
         "_recorder",
         "_sets",
         "_token",
@@ -315,8 +316,8 @@ class Launchable:
         self._sets: Any = None
         self._pipeline = pipeline
         places, logical = pipeline.places, pipeline.logical
-        self._recorder = logical.commands.recorder()
-        self.handle = self._recorder.handle
+        self._recorder: Recorder | None = None
+        self.handle: Any = None
         #: The VkSubmitInfo for the stream of that number. It does not reference the stream, which references this until it is done.
         self.info: Any = None
         self.stream_number = -1
@@ -346,12 +347,32 @@ class Launchable:
         return make("VkWriteDescriptorSet", dstSet=self._sets[set_], dstBinding=binding, descriptorCount=1, descriptorType=kind, **info)
 
     def record(self, begin: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
-        """Record a launch. No earlier recording may be pending.
+        """Set the grid and the arguments as `write` does, and record the launch into the command buffer `handle`.
 
         Parameters
         ----------
         begin
             `ONE_TIME` or `REUSABLE`.
+        grid, values
+            Those of `write`.
+
+        Raises
+        ------
+        LaunchError
+            An array exceeds the device's maxStorageBufferRange, or the driver fails.
+        """
+        self.write(grid, values)
+        logical = self._pipeline.logical
+        if self._recorder is None:
+            self._recorder = logical.commands.recorder()
+            self.handle = self._recorder.handle
+        self._recorder.record(logical, begin, (self.dispatch,))
+
+    def write(self, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
+        """Set the grid and the arguments of `dispatch`. No earlier recording may be pending.
+
+        Parameters
+        ----------
         grid
             The number of blocks in x, y and z.
         values
@@ -360,11 +381,10 @@ class Launchable:
         Raises
         ------
         LaunchError
-            An array exceeds the device's maxStorageBufferRange, or the driver fails.
+            An array exceeds the device's maxStorageBufferRange.
         """
         pipeline = self._pipeline
         places, logical = pipeline.places, pipeline.logical
-        calls, handle = logical.calls, self.handle
         logical.check_open()
         for index, (number, _) in enumerate(places.buffers):
             memory = values[number]
@@ -392,18 +412,17 @@ class Launchable:
             assert self._uniforms is not None
             ffi.memmove(ffi.cast("char *", self._uniforms.address + offset), data, min(size, len(data)))
         if self._sets is not None:
-            calls.vkUpdateDescriptorSets(logical.handle, len(places.bindings), self._writes, 0, ffi.NULL)
-        with self._recorder.lock:
-            self._recorder.commands.recording = True
-            logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
-            calls.vkCmdPipelineBarrier(handle, *BEFORE)
-            calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
-            if self._sets is not None:
-                calls.vkCmdBindDescriptorSets(handle, _COMPUTE, pipeline.layout, 0, places.sets, self._sets, 0, ffi.NULL)
-            if places.push >= 0:
-                data = blocks[places.push].ljust(places.push_size, b"\0")
-                calls.vkCmdPushConstants(handle, pipeline.layout, _STAGE, 0, places.push_size, ffi.from_buffer(data))
-            calls.vkCmdDispatch(handle, *grid)
-            calls.vkCmdPipelineBarrier(handle, *AFTER)
-            logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
-            self._recorder.commands.recording = False
+            logical.calls.vkUpdateDescriptorSets(logical.handle, len(places.bindings), self._writes, 0, ffi.NULL)
+        self._grid = grid
+        self._push = blocks[places.push].ljust(places.push_size, b"\0") if places.push >= 0 else b""
+
+    def dispatch(self, handle: Any) -> None:
+        """Record the commands of the launch into a VkCommandBuffer."""
+        pipeline = self._pipeline
+        places, calls = pipeline.places, pipeline.logical.calls
+        calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
+        if self._sets is not None:
+            calls.vkCmdBindDescriptorSets(handle, _COMPUTE, pipeline.layout, 0, places.sets, self._sets, 0, ffi.NULL)
+        if places.push >= 0:
+            calls.vkCmdPushConstants(handle, pipeline.layout, _STAGE, 0, places.push_size, ffi.from_buffer(self._push))
+        calls.vkCmdDispatch(handle, *self._grid)
