@@ -5,7 +5,7 @@
 The kernel adds 64 floats and takes three buffers and a number. For wgpu alone the pipeline, the bind group and the uniform buffer with the
 number are prepared. An encoder, a pass, the dispatch and the submission remain, because a command buffer of WebGPU can be submitted once.
 "wgpu, new bind group" also writes the number and makes the bind group, as a call with other arguments must. devmod's general call has the
-number of the call before, or another one each time.
+number of the call before, or another one each time. "In a batch" is a body of `stream.batch()` with all the launches of a round.
 Each round runs every contender on one device, in an order of its own. The queue is drained before and after each contender, outside the
 measured time. (On lavapipe the device's work is on the same cores, and it is the same for all.) The figures are medians over the rounds.
 The exit code is 1 if a ratio is over its bound.
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,12 @@ N = 64
 BARE = "wgpu, everything prepared"
 NEW_GROUP = "wgpu, new bind group"
 #: The most that the ratio of a contender's time to another's may be, and that other contender.
-MOST = {"devmod, prepared": (1.1, BARE), "devmod, general call": (1.1, NEW_GROUP)}
+MOST = {
+    "devmod, prepared": (1.1, BARE),
+    "devmod, general call": (1.1, NEW_GROUP),
+    "devmod, prepared, in a batch": (0.4, BARE),
+    "devmod, general, in a batch": (0.8, NEW_GROUP),
+}
 
 
 def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
@@ -111,12 +117,18 @@ def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
         for number in range(launches):
             function(a, b, c, N - number % 8, grid=1)
 
+    def call_in_batch(call: Callable[[int], None], launches: int) -> None:
+        with device.default_stream.batch():
+            call(launches)
+
     return device, {
         BARE: call_wgpu,
         NEW_GROUP: call_wgpu_with_new_group,
         "devmod, prepared": call_prepared,
         "devmod, general call": call_devmod,
         "devmod, another number each": call_devmod_with_other_numbers,
+        "devmod, prepared, in a batch": partial(call_in_batch, call_prepared),
+        "devmod, general, in a batch": partial(call_in_batch, call_devmod_with_other_numbers),
     }
 
 

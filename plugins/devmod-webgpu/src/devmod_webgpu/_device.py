@@ -8,7 +8,7 @@ import weakref
 from devmod import Device, Event, Stream
 from devmod.backend import IMAGE_FORMATS, Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
+from devmod_runtime import Batch, call_uninterrupted, check_driver, check_earlier_event, check_event, open_driver
 from devmod_webgpu import _copy, _driver
 from devmod_webgpu._bindings import ACCESSES
 from devmod_webgpu._driver import launch_error, wgpu
@@ -16,6 +16,7 @@ from devmod_webgpu._driver import launch_error, wgpu
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from devmod import Image, Sampler, Stream
@@ -143,6 +144,8 @@ class WebGPUDevice(Device):
             for number, download in tuple(self._downloads.items()):
                 download.finish()
                 self._downloads.pop(number, None)
+        except LaunchError:  # of a launch of a batch
+            raise
         except _COPY_ERRORS as error:
             raise launch_error("waiting for the device failed", self, error) from error
 
@@ -197,6 +200,8 @@ class WebGPUDevice(Device):
         gpu = self.gpu
         try:
             return function(gpu, *values)
+        except LaunchError:  # of a launch of a batch
+            raise
         except _COPY_ERRORS as error:
             raise launch_error(f"a copy of {nbytes} bytes {direction} {self} failed", self, error) from error
 
@@ -317,6 +322,8 @@ class WebGPUStream(Stream):
     ----------
     gpu
         The GPUDevice of wgpu.
+    batches
+        Not empty while a batch is active.
     """
 
     device: WebGPUDevice
@@ -324,6 +331,15 @@ class WebGPUStream(Stream):
     def __init__(self, device: WebGPUDevice, gpu: Any) -> None:
         self.device = device
         self.gpu = gpu
+        self.batches: set[object] = set()
+
+    def batch(self) -> AbstractContextManager[object]:
+        return Batch(self.batches, lambda: self.device.gpu, self._end_batch)
+
+    def _end_batch(self) -> None:
+        """Submit the gathered launches, if the outermost batch has ended."""
+        if not self.batches and self.device.gpu:  # its error in a forked child, and while the interpreter shuts down
+            _driver.end_submissions()
 
     def synchronize(self) -> None:
         self.device.synchronize()
@@ -331,6 +347,7 @@ class WebGPUStream(Stream):
     def record(self) -> WebGPUEvent:
         device = self.device
         if not device.timed:
+            _driver.end_submissions()
             return WebGPUEvent(device, None)
         try:
             queries = device.gpu.create_query_set(type="timestamp", count=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from threading import Lock
+from typing import NamedTuple
 
 from devmod.backend import FEATURES
 from devmod.errors import DeviceNotFoundError, LaunchError
@@ -22,7 +23,7 @@ except (ImportError, OSError, RuntimeError) as error:  # wgpu's wheels contain w
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     from devmod import Device
@@ -32,10 +33,37 @@ __all__ = ["wgpu"]
 #: The base class of the errors that wgpu raises.
 Error = wgpu.GPUError
 
-#: Devices and command buffers that another thread submits. An entry is removed when it is in the device's queue: after an interrupt, later
-#: operations follow it.
-_submissions: deque[tuple[Any, Sequence[Any]]] = deque()
+
+class Dispatch(NamedTuple):
+    """A launch of a batch.
+
+    Attributes
+    ----------
+    device
+        The GPUDevice.
+    pipeline, groups, blocks
+        The pipeline, the numbers of the bind groups with them, and the blocks in x, y and z.
+    error
+        Returns the error of the launch for an error of wgpu.
+    unused, uniforms
+        When the launch is in the queue, `uniforms` is appended to `unused`.
+    """
+
+    device: Any
+    pipeline: Any
+    groups: Sequence[tuple[int, Any]]
+    blocks: tuple[int, int, int]
+    error: Callable[[Exception], Exception]
+    unused: list[Any]
+    uniforms: Any
+
+
+#: Launches of batches, and devices with command buffers that another thread submits. An entry is removed when it is in the device's queue:
+#: later operations of any stream follow it, also after an interrupt.
+_submissions: deque[Dispatch | tuple[Any, Sequence[Any]]] = deque()
 _submissions_lock = fork_safe(Lock())
+#: The launches of a batch that are submitted together. More would only keep memory, and the device idle.
+_MOST_TOGETHER = 1024
 
 NO_ADAPTER = (
     "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
@@ -142,27 +170,75 @@ def submit(device: Any, commands: Sequence[Any]) -> None:
     wgpu then calls the callbacks of finished operations of all threads. An interrupt of such a callback would be lost, and the thread that
     waits for it would never continue.
     """
-    if _submissions or has_uninterrupted_calls():
+    if _submissions:
+        end_submissions()  # an error of theirs is raised before these commands are queued
+    if has_uninterrupted_calls():
         _submissions.append((device, commands))
         call_uninterrupted(_submit_all)
     else:
         device.queue.submit(commands)
 
 
+def gather(dispatch: Dispatch, batches: Collection[object]) -> None:
+    """Submit a launch together with those that follow: before the next other operation, or at the end of the stream's batches."""
+    _submissions.append(dispatch)
+    if not batches or len(_submissions) >= _MOST_TOGETHER:  # another thread may have ended the batch
+        end_submissions()
+
+
 def end_submissions() -> None:
-    """Wait until the submissions of earlier interrupted calls are in the queue."""
+    """Submit the launches of batches. Wait until they, and the submissions of earlier interrupted calls, are in the queue."""
     if _submissions:
         call_uninterrupted(_submit_all)
 
 
 def _submit_all() -> None:
     with _submissions_lock:
-        while _submissions:
-            device, commands = _submissions[0]
+        left = len(_submissions)  # not until it is empty: other threads may add launches all the time
+        while left:
+            entry, done = _submissions[0], 1
             try:
-                device.queue.submit(commands)
+                if isinstance(entry, Dispatch):
+                    together = [entry]
+                    while done < left and isinstance(other := _submissions[done], Dispatch) and other.device is entry.device:
+                        together.append(other)
+                        done += 1
+                    _submit_together(together)
+                else:
+                    device, commands = entry
+                    device.queue.submit(commands)
             finally:
-                _submissions.popleft()
+                for _ in range(done):
+                    _submissions.popleft()
+            left -= done
+
+
+def _submit_together(dispatches: Sequence[Dispatch]) -> None:
+    """Submit launches of one device as one compute pass, in which WebGPU orders them."""
+    device, pipeline = dispatches[0].device, None
+    try:
+        encoder = device.create_command_encoder()
+        run = encoder.begin_compute_pass()
+        for each in dispatches:
+            if each.pipeline is not pipeline:
+                pipeline = each.pipeline
+                run.set_pipeline(pipeline)
+            for number, group in each.groups:
+                run.set_bind_group(number, group)
+            run.dispatch_workgroups(*each.blocks)
+        run.end()
+        commands = encoder.finish()
+    except Error as error:
+        if len(dispatches) == 1:
+            raise dispatches[0].error(error) from error
+        for each in dispatches:  # as without a batch: those before the one that fails run, and the error names that one
+            _submit_together([each])
+        return
+    device.queue.submit([commands])
+    # The last first, so that the next batch finds the buffer with its first launch's scalars first.
+    for each in reversed(dispatches):
+        if each.uniforms:
+            each.unused.append(each.uniforms)
 
 
 def wait(device: Any) -> None:

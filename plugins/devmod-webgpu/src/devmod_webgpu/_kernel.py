@@ -60,8 +60,8 @@ class WebGPUKernel(Kernel):
         self._images = [each for each in bindings.listed if each.type in ("texture", "storage_texture", "sampler")]
         #: Whether the shader declares some buffers as read-only and others as writable.
         self._is_mixed = len({each.type for each in self._buffers}) > 1
-        # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is
-        # queued, because the next write follows the launch in the queue.
+        # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is in the
+        # queue (in a batch, when it is submitted), because the next write follows the launch in the queue.
         self._free: list[list[list[Any]]] = []
         if constants is not None:  # else a call is refused
             self._build = partial(self._build_with, compile_text, text, info.name, constants)
@@ -135,7 +135,7 @@ class WebGPUKernel(Kernel):
 
     def caller(self, stream: WebGPUStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         gpu, (x, y, z, pack) = stream.gpu, shape
-        free, error_type = self._free, _driver.Error
+        free, error_type, batches = self._free, _driver.Error, stream.batches
 
         def call(values: Sequence[Any]) -> None:
             try:
@@ -145,7 +145,12 @@ class WebGPUKernel(Kernel):
             try:
                 self._fill(uniforms, values, pack)
                 built = self._built(values)
-                _dispatch(gpu, built.pipeline, self._groups(built, uniforms, values), x, y, z)
+                groups = self._groups(built, uniforms, values)
+                # The caller may destroy or map its own buffers and textures before the batch ends.
+                if batches and self._owns(values):
+                    _driver.gather(_driver.Dispatch(gpu, built.pipeline, groups, (x, y, z), self._launch_error, free, uniforms), batches)
+                    return
+                _dispatch(gpu, built.pipeline, groups, x, y, z)
             except error_type as error:
                 raise self._launch_error(error) from error
             free.append(uniforms)
@@ -174,8 +179,13 @@ class WebGPUKernel(Kernel):
 
             return launch_checked
         encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, built.pipeline
+        batches, gather = stream.batches, _driver.gather
+        dispatch = _driver.Dispatch(gpu, pipeline, groups, (x, y, z), self._launch_error, [], None)
 
         def launch() -> None:
+            if batches:
+                gather(dispatch, batches)
+                return
             try:
                 encoder = encode()
                 run = encoder.begin_compute_pass()
