@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
-from browser_driver import JS, node  # noqa: E402
+from browser_driver import JS, node, run_in_node  # noqa: E402
 
 WEB = JS.parent / "page"
 PACKAGE = json.loads((JS / "package.json").read_text())
@@ -42,6 +43,24 @@ def test_the_reader_and_the_checks_under_node() -> None:
     assert len(tests) >= 3
     output = run(node(), "--test", *tests)
     assert re.search(r"^. fail 0$", output, re.MULTILINE), output
+
+
+@pytest.mark.row("R21")
+def test_the_reader_ignores_the_table_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    import devmod
+
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    modules = [devmod.create_with_fallback("cuda", b"", "cubin", {f"f{number}": devmod.FunctionInfo("f", [])}) for number in range(512)]
+    files = [devmod.dumps(devmod.bundle(*modules))]
+    modules[7].import_module(devmod.const_loader({"w": b"abc"}, {"init": ["w"]}))
+    files.append(devmod.dumps(devmod.bundle(*modules)))
+    assert [key in data for key, data in zip((b"\xa6lookup", b"\xabtree_lookup"), files, strict=True)] == [True, True]
+    body = """
+    const { open } = await import("./index.js");
+    const bundles = await Promise.all(argument.map((data) => open(Uint8Array.from(Buffer.from(data, "base64")))));
+    return bundles.map(({ roots }) => [roots.length, roots[7].imports.map(({ kind }) => kind)]);
+    """
+    assert run_in_node(body, [b64encode(data).decode() for data in files]) == [[512, []], [512, ["const_loader"]]]
 
 
 def test_the_types_check_in_strict_mode() -> None:

@@ -12,9 +12,12 @@ from typing import Any
 import msgpack
 import pytest
 from stored import file_of
+from work import work
 
 import devmod
 from devmod._formats.function_table import MIN_MODULES, IndexedBundle, pack_table
+from devmod._formats.index import MAX_BARE, Entry
+from devmod._formats.save import pack_index
 from devmod._formats.wire import array_header
 from devmod._util.digest import sha256_of
 
@@ -151,20 +154,162 @@ def test_a_reader_may_ignore_the_table(many: bytes) -> None:
     assert list(dict.fromkeys(name for each in read["modules"] for name in each["functions"])) == list(devmod.loads(many))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda modules: modules[:-1],
-        lambda modules: [devmod.bundle(*modules)],
-        lambda modules: [devmod.bundle(*modules), modules[0]],
-        lambda modules: (modules[0].import_module(modules[1]), modules)[1],
-    ],
-    ids=["few", "one root", "nodes", "imports"],
-)
+@pytest.mark.parametrize("change", [lambda modules: modules[:-1], lambda modules: [devmod.bundle(*modules)]], ids=["few", "one root"])
 def test_other_files_have_no_table(change: Callable[[list[devmod.Module]], list[devmod.Module]]) -> None:
     data = devmod.dumps(devmod.bundle(*change([module(number) for number in range(MIN_MODULES)])))
-    assert "lookup" not in msgpack.unpackb(index_of(data))
+    assert not {"lookup", "tree_lookup"} & msgpack.unpackb(index_of(data)).keys()
     assert not isinstance(devmod.loads(data), IndexedBundle)
+
+
+# -- files whose modules have imports
+
+
+@pytest.fixture(scope="module")
+def tree() -> bytes:
+    """Modules with one function each. 5 imports constants and a bundle of two, 9 imports 8, and 10 is a bundle of 3 and a module of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+        modules = [module(number) for number in range(MIN_MODULES)]
+        modules[5].import_module(devmod.const_loader({"w": b"abc"}, {"init": ["w"]}))
+        modules[5].import_module(devmod.bundle(module(1001, "inner"), module(1002, "inner", "kernel_3")))
+        modules[9].import_module(modules[8])
+        modules[10] = devmod.bundle(modules[3], module(1003, "kernel_8", "own"))
+        return devmod.dumps(devmod.bundle(*modules))
+
+
+def without_table(data: bytes) -> bytes:
+    return with_index(data, lambda fields: fields.update(tree_lookuq=fields.pop("tree_lookup")))
+
+
+def descendants(root: devmod.Module) -> list[devmod.Module]:
+    return [root, *(each for child in root.imports for each in descendants(child))]
+
+
+@pytest.mark.row("R21")
+def test_a_look_up_decodes_a_module_and_its_imports(tree: bytes) -> None:
+    root = devmod.loads(tree)
+    (found,) = root._owners_of("kernel_5")  # type: ignore[attr-defined]
+    numbers = [number for number in range(600) if number in root._made]  # type: ignore[attr-defined]
+    assert len(numbers) == 5
+    constants, node = found.imports
+    assert (constants.kind, node.kind, [list(each) for each in node.imports]) == (
+        "const_loader",
+        "bundle",
+        [["inner"], ["inner", "kernel_3"]],
+    )
+    assert bytes(found.get_function("init", query_imports=True)()[0]) == b"abc"
+    assert owners(root, "kernel_8") == ["8", "1003"]
+    ((nine,), eight) = (root._owners_of("kernel_9"), root._owners_of("kernel_8")[0])  # type: ignore[attr-defined]
+    assert nine.imports == (eight,)
+    assert len(root.imports) == MIN_MODULES
+    assert root.imports[5] is found
+    assert root.imports[8] is nine.imports[0] is eight
+    assert root.imports[10].imports[0] is root.imports[3]
+
+
+@pytest.mark.row("R19", "R21")
+def test_the_table_of_a_tree_gives_what_the_tree_has(tree: bytes, tmp_path: Path) -> None:
+    assert (tree[8], list(msgpack.unpackb(index_of(tree)))) == (1, ["tree_lookup", "roots", "modules"])  # older readers ignore the key
+    plain: Any = devmod.loads(without_table(tree))
+    assert not isinstance(plain, IndexedBundle)
+    assert isinstance(devmod.loads(tree), IndexedBundle)
+    for name in plain:
+        root: Any = devmod.loads(tree)
+        assert owners(root, name) == owners(plain, name)
+        assert "_devmod_imports" not in root.__dict__
+    root = devmod.loads(tree)
+    assert (list(root), dict(root.functions)) == (list(plain), dict(plain.functions))
+    assert "_devmod_imports" not in root.__dict__
+    assert [(each.kind, list(each)) for each in descendants(root)] == [(each.kind, list(each)) for each in descendants(plain)]
+    read = spec_reader.read_bundle(tree)
+    assert [read["modules"][number]["functions"] for number in read["roots"]] == [
+        [] if each.kind == "bundle" else list(each) for each in root.imports
+    ]
+    (tmp_path / "k.devmod").write_bytes(tree)
+    assert devmod.dumps(devmod.loads(tree)) == devmod.dumps(devmod.load(tmp_path / "k.devmod")) == devmod.dumps(plain) == tree
+
+
+def test_the_functions_of_imports_are_found_on_request_alone(tree: bytes) -> None:
+    errors = []
+    for data in (tree, without_table(tree)):
+        root: Any = devmod.loads(data)
+        with pytest.raises(devmod.FunctionNotFoundError) as caught:
+            root["inner"]
+        errors.append(str(caught.value))
+        assert root.get_function("init", query_imports=True)()[0].shape == (3,)
+        assert [each.kind for each in devmod.loads(data)._owners_of("inner", True)] == ["bundle"]  # type: ignore[attr-defined]
+        assert len(devmod.loads(data)._owners_of("kernel_8", True)) == 3  # type: ignore[attr-defined] # 8, 9 by its import, and 1003
+    assert errors[0] == errors[1]
+
+
+def test_a_look_up_in_a_tree_is_the_same_work_for_any_number_of_modules() -> None:
+    def look_up(count: int, *, imports: bool) -> Callable[[], object]:
+        modules = [module(number) for number in range(count)]
+        if imports:
+            modules[77].import_module(devmod.const_loader({"w": b"abc"}, {"init": ["w"]}))
+        data = devmod.dumps(devmod.bundle(*modules))
+        return lambda: devmod.loads(data).functions["kernel_77"]
+
+    few, many, plain = look_up(MIN_MODULES, imports=True), look_up(8 * MIN_MODULES, imports=True), look_up(8 * MIN_MODULES, imports=False)
+    few()
+    assert abs(work(many) - work(few)) < 50  # a binary search has more steps
+    assert work(many) < 2 * work(plain)
+
+
+def test_a_table_of_a_tree_that_is_wrong_is_refused(tree: bytes) -> None:
+    text = "the index of the bundle in memory: its lookup table is for other modules"
+    index = msgpack.unpackb(index_of(tree))
+    modules, (_, _, numbers) = index["modules"], index["tree_lookup"]
+    five = next(number for number, each in enumerate(modules) if len(each.get("imports", ())) == 2 and each["kind"] == "cuda")
+
+    def table(data: bytes, column: int, at: int, value: int) -> bytes:
+        def change(fields: dict[str, Any]) -> None:
+            part = bytearray(fields["tree_lookup"][column])
+            part[4 * at : 4 * at + 4] = value.to_bytes(4, "little")
+            fields["tree_lookup"][column] = bytes(part)
+
+        return with_index(data, change)
+
+    def look_up(root: Any) -> object:
+        return root._owners_of("kernel_5")
+
+    constants, node = modules[five]["imports"]
+    # The bundle has a function of this name, and is no candidate.
+    (three,) = (number for number, each in enumerate(modules) if each.get("functions") == ["kernel_3"])
+    data = table(tree, 2, numbers.index(three.to_bytes(4, "little")) // 4, node)
+    assert refused(data, list) == refused(data, lambda root: root._owners_of("kernel_3")) == text
+    data = table(tree, 2, numbers.index(five.to_bytes(4, "little")) // 4, constants)
+    assert refused(data, list) == refused(data, look_up) == text
+    # Two modules have one place.
+    offset = int.from_bytes(index["tree_lookup"][0][4 * node : 4 * node + 4], "little")
+    for act in (look_up, list, lambda root: root.imports):
+        assert refused(table(tree, 0, constants, offset), act) == text
+    # A module imports itself, or one before it.
+    for child in (five, five - 1):
+        data = with_index(tree, lambda fields, child=child: fields["modules"][five]["imports"].__setitem__(0, child))
+        assert refused(data, look_up) == text
+
+
+@pytest.mark.row("R41")
+def test_the_limit_on_nodes_without_bytes_holds_at_a_look_up() -> None:
+    """Otherwise a module with many of them takes a hundred times the memory of the index."""
+
+    def file(nodes: int) -> bytes:
+        entries = [Entry("cuda", [*range(MIN_MODULES, MIN_MODULES + nodes)], functions=["f"], offset=0)]
+        entries += [Entry("cuda", functions=[f"kernel_{number}"], offset=0) for number in range(1, MIN_MODULES)]
+        entries += [Entry("bundle") for _ in range(nodes)]
+        for each in entries[:MIN_MODULES]:
+            each.digest = sha256_of(b"")
+        return file_of(pack_index([*range(MIN_MODULES)], entries, {}))
+
+    most = MIN_MODULES + MAX_BARE
+    root: Any = devmod.loads(file(most))
+    assert [len(each.imports) for each in root._owners_of("f")] == [most]
+    text = refused(file(most + 1), lambda root: root._owners_of("f"))
+    assert (
+        text
+        == f"the index of the bundle in memory: {most + 1} nodes without bytes and {MIN_MODULES} modules with some; there may be 1024 more of the first"
+    )
 
 
 def test_an_unknown_function_lists_what_there_is(many: bytes) -> None:
@@ -267,7 +412,7 @@ def hostile(functions: Any = (), more: bytes = b"", number: int = 5) -> bytes:
     changed = msgpack.packb(fields | {"functions": functions})
     packed[number] = bytes([changed[0] + bool(more)]) + changed[1:] + more
     between = b"\xa5roots" + msgpack.packb([*range(MIN_MODULES)]) + b"\xa7modules" + array_header(MIN_MODULES)
-    index = b"\x83" + pack_table([], packed, 1 + len(between)) + between + b"".join(packed)
+    index = b"\x83" + pack_table(range(MIN_MODULES), [Entry("cuda")] * MIN_MODULES, packed, 1 + len(between)) + between + b"".join(packed)
     return file_of(index)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,96 @@ def test_real_fallback_and_stored_modules_of_one_payload_save_the_same(kind: str
     assert len({each.save_to_bytes() for each in made}) == 1
     assert len({devmod.dumps(each) for each in made}) == 1
     assert made[-1].get_function("add")() == "add"
+
+
+class Importing(devmod.backend.PayloadModule):
+    """A runtime module whose functions return what `query` finds in its imports."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        owner, _ = self.find_function(name, query_imports)
+        if owner is not self:
+            return owner.get_function(name)
+        found = [list(each.function_names) for each in self.imports]  # before the function is returned
+        return lambda: (self, found)
+
+
+@pytest.fixture
+def importing(register: Register) -> Callable[[str], None]:
+    def provide(kind: str) -> None:
+        spec = devmod.backend.find_spec(kind)
+        register("devmod.load_from_bytes", kind, lambda data: Importing(spec, *devmod.backend.decode(spec, data), wire=data))
+
+    return provide
+
+
+def with_imports() -> devmod.Module:
+    """An opencl module that imports constants and a bundle of two candidates."""
+    root = module_of("opencl")
+    root.import_module(devmod.const_loader({"w": b"abc"}, {"init": ["w"]}))
+    blur = {"blur": devmod.FunctionInfo("blur", [])}
+    root.import_module(devmod.bundle(module_of("cuda", fmap=blur), module_of("rocm", fmap=blur)))
+    return root
+
+
+@pytest.mark.row("R21", "R24")
+def test_the_real_module_has_the_imports_before_its_first_function(importing: Callable[[str], None]) -> None:
+    importing("opencl")
+    data = devmod.dumps(with_imports())
+    root = devmod.loads(data)
+    real, found = root["add"]()
+    assert type(real) is Importing
+    assert found == [["init"], ["blur"]]
+    assert real.imports == root.imports
+    assert [each.kind for each in real.imports] == ["const_loader", "bundle"]
+    (constant,) = real.get_function("init", query_imports=True)()
+    assert bytes(constant) == b"abc"
+    with pytest.raises(devmod.FunctionNotFoundError):
+        real.get_function("init")
+    assert real.save_to_bytes() == root.save_to_bytes()
+    assert devmod.dumps(real) == devmod.dumps(root) == data
+
+
+@pytest.mark.row("R24")
+def test_the_imports_of_the_real_module_are_those_of_the_stored_one_at_each_look_up(importing: Callable[[str], None]) -> None:
+    importing("opencl")
+    importing("cuda")
+    root = stored("opencl")
+    real, found = root["add"]()
+    assert (found, real.imports) == ([], ())
+    root.import_module(stored("cuda"))
+    assert root["add"]() == (real, [["add"]])
+    inner, _ = real.imports[0]["add"]()
+    assert (inner.kind, real.imports) == ("cuda", root.imports)
+
+
+@pytest.mark.row("R24")
+def test_a_module_without_imports_keeps_those_that_its_loader_gave_it(register: Register) -> None:
+    spec = devmod.backend.find_spec("opencl")
+
+    def load(data: memoryview) -> devmod.Module:
+        module = Importing(spec, *devmod.backend.decode(spec, data), wire=data)
+        module.import_module(module_of("cuda"))
+        return module
+
+    register("devmod.load_from_bytes", "opencl", load)
+    root = stored("opencl")
+    assert (root["add"]()[1], root.imports) == ([["add"]], ())
+
+
+def test_a_tree_with_real_modules_has_no_cycle_of_references(importing: Callable[[str], None]) -> None:
+    importing("opencl")
+    importing("cuda")
+    gc.collect()
+    gc.disable()
+    try:
+        root = devmod.loads(devmod.dumps(with_imports()))
+        real, _ = root["add"]()
+        inner, _ = root.imports[1].imports[0]["blur"]()
+        alive = [weakref.ref(each) for each in (root, real, inner, *root.imports, *root.imports[1].imports)]
+        del root, real, inner
+        assert [each() for each in alive] == [None] * len(alive)
+    finally:
+        gc.enable()
 
 
 def test_an_unknown_function_loads_nothing(register: Register) -> None:

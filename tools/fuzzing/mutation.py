@@ -33,8 +33,8 @@ NUMBERS: tuple[int, ...] = (
 )
 _WORDS = """
 nan -0 1e999 bundle _lib const_loader cuda rocm hip hsaco metal vulkan opencl hexagon webgpu npu cl spv wgsl ptx cubin fatbin so metallib
-clbin kind imports functions roots modules origin offset size sha256 zstd lookup compression variant format target toolchain options
-sources params
+clbin kind imports functions roots modules origin offset size sha256 zstd lookup tree_lookup compression variant format target toolchain
+options sources params
 blocks block constants
 block_constants name id type default access at align push buffer scalar uniform local image sampler r w rw handle void bool uint1 uint1x64
 uint1x65528 int4 int4x2 float6_e2m3fn float16x4 float4_e2m1fn bfloat16 uint8x65535 int0 int255x65535 type200_3 complex64 float32x0
@@ -346,7 +346,7 @@ def mutate_lookup(data: bytes, random: Random) -> bytes:
     except ValueError:
         return mutate_bytes(data, random)
     fields = objects[0] if objects and isinstance(objects[0], Pairs) else Pairs()
-    table = next((value for key, value in fields if key == "lookup" and isinstance(value, list)), [])
+    table = next((value for key, value in fields if key in ("lookup", "tree_lookup") and isinstance(value, list)), [])
     columns = [number for number, each in enumerate(table) if isinstance(each, bytes)]
     if not columns or not random.randrange(4):
         return mutate_bundle(data, random)

@@ -46,7 +46,10 @@ def lookups() -> list[bytes]:
     before = format_save.MIN_MODULES
     format_save.MIN_MODULES = 2
     try:
-        return [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
+        files = [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
+        modules[0].import_module(devmod.bundle(*shaders[:2], mixed=True))
+        modules[1].import_module(modules[2])
+        return [*files, devmod.dumps(devmod.bundle(devmod.bundle(*modules[2:], mixed=True), *modules, mixed=True))]
     finally:
         format_save.MIN_MODULES = before
 

@@ -116,7 +116,7 @@ class RuntimeModule(PayloadModule):
 
     @abstractmethod
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
-        """Return the launcher of one of the module's functions. It may open the driver."""
+        """Return the launcher of one of the module's functions. It may open the driver. `imports` has those of the file."""
 
     def get_function(self, name: str, query_imports: bool = False) -> Function:
         """Return the function `name`. It is built for the default device, once for all threads.

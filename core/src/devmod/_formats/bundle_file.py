@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from devmod._formats import index as _index
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
 from devmod._modules.module import LibraryModule, Module, holds_candidates
 from devmod._modules.stored import StoredModule, slices
@@ -273,7 +274,7 @@ def tree_of(
     def make(entry: Entry, number: int) -> Module:
         return _module_of(entry, number, read, place, kinds, index)
 
-    if bytes(index[2:8]) == b"lookup" and sys.byteorder == "little":
+    if bytes(index[1:13]).startswith((_index.LOOKUP, _index.TREE_LOOKUP)) and sys.byteorder == "little":
         from devmod._formats.function_table import IndexedBundle
 
         return _with_agreements(IndexedBundle(index, available, place, version, make, kinds), index)

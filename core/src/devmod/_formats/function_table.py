@@ -1,6 +1,7 @@
-"""Bundles of many modules: a table in the index gives the modules that have a function, and no other module is decoded.
+"""Bundles of many modules: a table in the index gives the modules that have a function, and decodes these and their imports alone.
 
-Only files whose modules are all roots have it. It repeats what the modules have, so a reader may ignore it.
+It repeats what the modules have, so a reader may ignore it. A file whose modules have imports has it under another key, which older readers
+ignore: they refuse imports under the first key.
 """
 
 from __future__ import annotations
@@ -10,21 +11,30 @@ from binascii import crc32
 from bisect import bisect_left
 from itertools import accumulate, pairwise
 
-from devmod._formats.index import Unpacking, check_blob, check_version, read_entry, read_index
+from devmod._formats.index import (
+    BUNDLE,
+    LOOKUP,
+    MAX_BARE,
+    TREE_LOOKUP,
+    Unpacking,
+    check_blob,
+    check_version,
+    read_entry,
+    read_index,
+)
 from devmod._formats.msgpack import Reader
 from devmod._modules.bundle import BundleModule
+from devmod._modules.module import LIBRARY, holds_candidates
 from devmod._util.once import Once
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from devmod._formats.index import Entry
     from devmod._modules.module import Module
 
-#: The packed key of the table, at byte 1 of an index.
-KEY = b"\xa6lookup"
 #: The number of modules from which a file has the table.
 MIN_MODULES = 512
 #: The C code of msgpack decodes modules of less than this size. It takes up to 70 bytes of memory for a byte of the file.
@@ -32,17 +42,36 @@ _SMALL = 1 << 14
 
 
 # The layout: an array of three binaries of u32, little-endian: for each module the offset of its map in the index; the CRC-32 of each
-# function's name in UTF-8, in ascending order; for each of these the number of its module.
-def pack_table(entries: Sequence[Entry], packed: Sequence[bytes], start: int) -> bytes:
+# name in UTF-8 of a candidate's function, in ascending order; for each of these the number of its module, for one CRC-32 in the order of
+# the candidates. Without imports each module is a candidate.
+def pack_table(roots: Sequence[int], entries: Sequence[Entry], packed: Sequence[bytes], start: int) -> bytes:
     """Return the table of an index, with its key, in which the maps `packed` of the modules begin `start` bytes after the table."""
     from devmod._formats.wire import pack
 
-    rows = sorted([(_hash(name), number) for number, entry in enumerate(entries) for name in entry.functions])
-    hashes, numbers = _column([row[0] for row in rows]), _column([row[1] for row in rows])
+    is_plain = list(roots) == list(range(len(packed))) and not any(entry.imports for entry in entries)
+    key = LOOKUP if is_plain else TREE_LOOKUP
+    candidates = roots if is_plain else _candidates(roots, {at: each.imports for at, each in enumerate(entries) if each.kind == BUNDLE})
+    rows = [(_hash(name), place, number) for place, number in enumerate(candidates) for name in entries[number].functions]
+    rows.sort()
+    hashes, numbers = _column([row[0] for row in rows]), _column([row[2] for row in rows])
     # The size of the table does not depend on the offsets.
-    start += len(KEY) + len(pack([bytes(4 * len(packed)), hashes, numbers], ""))
+    start += len(key) + len(pack([bytes(4 * len(packed)), hashes, numbers], ""))
     offsets = accumulate(map(len, packed[:-1]), initial=start)
-    return KEY + pack([_column([*offsets]), hashes, numbers], "")
+    return key + pack([_column([*offsets]), hashes, numbers], "")
+
+
+def _candidates(roots: Iterable[int], nodes: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return the numbers of `BundleModule.candidates`. `nodes` are the bundles in the file, with their imports."""
+    pending, seen, results = [*roots][::-1], set[int](), list[int]()
+    while pending:
+        number = pending.pop()
+        if number not in seen:
+            seen.add(number)
+            if number in nodes:
+                pending.extend(reversed(nodes[number]))
+            else:
+                results.append(number)
+    return results
 
 
 def _column(numbers: Sequence[int]) -> bytes:
@@ -67,10 +96,13 @@ class IndexedBundle(BundleModule):
         self._made = Once()
         self._unpacking = Unpacking()
         self._numbers_at: dict[int, int] = {}  # the offset of the bytes of each module that was used
-        self._used = 0
+        self._numbers_of: dict[int, int] = {}  # the offset of the map of each
+        self._used = self._bare = 0
         self._data = bytes(index)
+        self._is_tree = self._data.startswith(TREE_LOOKUP, 1)
         reader = self._reader()
-        reader.at, reader.field = 1 + len(KEY), "lookup"
+        reader.at, reader.field = 1, (TREE_LOOKUP if self._is_tree else LOOKUP)[1:].decode()
+        reader.at += 1 + len(reader.field)
         columns = [reader.read_bin() for _ in range(reader.read_array())]
         if [len(each) % 4 for each in columns] != [0, 0, 0] or len(columns[1]) != len(columns[2]):
             raise reader.error("expected three binaries of 32-bit numbers")
@@ -78,12 +110,14 @@ class IndexedBundle(BundleModule):
 
     @property
     def imports(self) -> tuple[Module, ...]:
-        """All modules. The first access decodes and checks the whole index."""
+        """The roots. The first access decodes and checks the whole index."""
         if "_devmod_imports" not in self.__dict__:
-            _, entries = read_index(memoryview(self._data), self._available, self._place, self._version)
+            roots, entries = self._read_index()
             self.names()
-            self._require(all(map(_is_plain, entries)))
-            self.__dict__["_devmod_imports"] = tuple(self.module(number, entry) for number, entry in enumerate(entries))
+            self._require(all(map(self._may_be, entries)))
+            # From the last: each module is after those that import it.
+            modules = [self.module(number, entry) for number, entry in reversed([*enumerate(entries)])][::-1]
+            self.__dict__["_devmod_imports"] = tuple([modules[number] for number in roots])
         return super().imports
 
     @property
@@ -91,41 +125,60 @@ class IndexedBundle(BundleModule):
         return super()._owners if "_devmod_imports" in self.__dict__ else _Owners(self)
 
     def _read_names(self) -> dict[str, int]:
-        """Return the number of the first module of each function, and check the offsets in the table.
+        """Return the number of the first candidate of each function, and check the offsets and the numbers in the table.
 
-        With another offset, a look-up would run a module that the tree does not list.
+        With others, a look-up would run a module that the tree does not list.
         """
         from msgpack import packb, unpackb  # type: ignore[import-untyped]
 
         reader, data, offsets = self._reader(), self._data, self._offsets.tolist()
-        roots: bytes = packb([*range(len(offsets))])
-        owners, keys = dict[str, int](), set[str]()
+        count = len(offsets)
+        every: bytes = packb([*range(count)])
+        roots: Sequence[int] = range(count)
+        functions: list[Sequence[str]] = []
+        nodes: dict[int, Sequence[int]] = {}
+        keys: set[str] = set()
         for _ in range(reader.read_map()):
             reader.within, reader.field = "", (key := reader.read_key(keys))
             keys.add(key)
             if key == "modules":
-                self._require(reader.read_array() == len(offsets) and offsets[:1] == [reader.at])
+                self._require(reader.read_array() == count and offsets[:1] == [reader.at])
                 for number, (start, end) in enumerate(pairwise([*offsets, -1])):
                     try:
-                        "".join(names := unpackb(data[start:end][:_SMALL])["functions"] + [])  # TypeError: no list of str
+                        fields = unpackb(data[start:end][:_SMALL])
+                        "".join(names := fields["functions"] + [])  # TypeError: no list of str
+                        if fields["kind"] in (BUNDLE, LIBRARY):
+                            raise ValueError
                     except (ValueError, TypeError, KeyError):  # the strict reader raises the error
                         reader.at = start
-                        names = read_entry(reader, number).functions
+                        entry = read_entry(reader, number)
+                        names = () if entry.offset is None else entry.functions  # those of a node are its candidates'
+                        if entry.kind == BUNDLE:
+                            nodes[number] = entry.imports
                         self._require(end in (-1, reader.at))
-                    for name in names:
-                        owners.setdefault(name, number)
-            elif key == "roots" and data.startswith(roots, reader.at):
-                reader.at += len(roots)
+                    functions.append(names)
+            elif key == "roots" and data.startswith(every, reader.at):
+                reader.at += len(every)
             elif key == "roots":
-                self._require(reader.read_numbers(2**32 - 1) == tuple(range(len(offsets))))
+                roots = reader.read_numbers(2**32 - 1)
+                self._require(self._is_tree or tuple(roots) == tuple(range(count)))
             else:
                 reader.read_value()
         self._require({"roots", "modules"} <= keys)
+        candidates = _candidates(roots, nodes) if self._is_tree else range(count)
+        self._require(not self._is_tree or (max(candidates, default=0) < count and {*candidates}.issuperset(self._numbers)))
+        owners = dict[str, int]()
+        for number in candidates:
+            for name in functions[number]:
+                owners.setdefault(name, number)
         return owners
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
-        if "_devmod_imports" not in self.__dict__ and isinstance(name, str) and (modules := list(self.find(name))):
-            return modules
+        # The table has no names of imports.
+        if "_devmod_imports" not in self.__dict__ and isinstance(name, str) and not (query_imports and self._is_tree):
+            modules = list(self.find(name))
+            if modules:
+                return modules
         return super()._owners_of(name, query_imports)
 
     def find(self, name: str) -> Iterator[Module]:
@@ -134,7 +187,7 @@ class IndexedBundle(BundleModule):
         at = bisect_left(self._hashes, value)
         while at < len(self._hashes) and self._hashes[at] == value:
             module = self.module(self._numbers[at])
-            if name in module.function_names:
+            if not holds_candidates(module) and name in module.function_names:
                 yield module
             at += 1
 
@@ -142,20 +195,72 @@ class IndexedBundle(BundleModule):
         return self._made.get("names", self._read_names)
 
     def module(self, number: int, entry: Entry | None = None) -> Module:
-        """Return a module; `entry` is the checked one. All threads get the same, so its bytes count once for the limit of the file."""
-        return self._made.get(number, lambda: self._make(self._checked(number) if entry is None else entry, number))
+        """Return a module with its imports; `entry` is the checked one, and its imports are made.
+
+        All threads get the same module, so its bytes count once for the limit of the file.
+        """
+        if entry is None and self._is_tree and number not in self._made:
+            numbers = self._with_imports(number)
+            if self._bare > MAX_BARE:
+                self._made.get("checked", self._check_index)
+            for each in sorted(numbers - {number}, reverse=True):  # imports before their importers
+                self._make_module(each, None)
+        return self._make_module(number, entry)
+
+    def _make_module(self, number: int, entry: Entry | None) -> Module:
+        def make() -> Module:
+            known = self._entry_of(number) if entry is None else entry
+            module = self._make(known, number)
+            if known.imports:
+                module.__dict__["_devmod_imports"] = tuple([self._make_module(each, None) for each in known.imports])
+            return module
+
+        return self._made.get(number, make)
+
+    def _with_imports(self, number: int) -> set[int]:
+        """Return the numbers of a module and of those that it imports, directly or through others, without those that are made."""
+        numbers, pending = {number}, [number]
+        while pending:
+            importer = pending.pop()
+            for each in self._entry_of(importer).imports:
+                self._require(each > importer)
+                if each not in numbers and each not in self._made:
+                    numbers.add(each)
+                    pending.append(each)
+        return numbers
+
+    def _entry_of(self, number: int) -> Entry:
+        return self._made.get(("entry", number), lambda: self._checked(number)) if self._is_tree else self._checked(number)
 
     def _checked(self, number: int) -> Entry:
         self._require(number < len(self._offsets))
+        offset = self._offsets[number]
+        self._require(self._numbers_of.setdefault(offset, number) == number)
         entry = self._entry(number)
-        self._require(_is_plain(entry))
+        self._require(self._may_be(entry))
+        if entry.offset is None:
+            self._bare += 1
+            return entry
         check_version(self._version, [entry], False, self._place)
-        check_blob(entry, number, entry.offset or 0, self._available, self._place, self._unpacking)
+        check_blob(entry, number, entry.offset, self._available, self._place, self._unpacking)
         # Each module unpacks its own bytes: those in the file must not count for several.
-        self._require(not entry.size or self._numbers_at.setdefault(entry.offset or 0, number) == number)
+        self._require(not entry.size or self._numbers_at.setdefault(entry.offset, number) == number)
         self._used += entry.size
         self._require(self._available < 0 or self._used <= self._available)
         return entry
+
+    def _may_be(self, entry: Entry) -> bool:
+        """Return whether the file may have an entry."""
+        return entry.sources is None and (self._is_tree or (not entry.imports and entry.offset is not None))
+
+    def _read_index(self) -> tuple[list[int], list[Entry]]:
+        return read_index(memoryview(self._data), self._available, self._place, self._version)
+
+    def _check_index(self) -> bool:
+        """Check the limits of the whole file, for a look-up that reaches many modules."""
+        self._read_index()
+        self.names()
+        return True
 
     def _entry(self, number: int) -> Entry:
         reader = self._reader()
@@ -186,7 +291,3 @@ class _Owners(Mapping[str, "Module"]):
 
     def __len__(self) -> int:
         return len(self._bundle.names())
-
-
-def _is_plain(entry: Entry) -> bool:
-    return not entry.imports and entry.offset is not None and entry.sources is None

@@ -34,6 +34,8 @@ MAX_DEPTH = 64
 NO_DIGEST = bytes(32)
 #: The maximum size of an index in bytes. It allows some hundred thousand modules.
 MAX_INDEX = 64 << 20
+#: The packed keys of the table of functions, at byte 1 of an index: of files without imports, and of others.
+LOOKUP, TREE_LOOKUP = b"\xa6lookup", b"\xabtree_lookup"
 #: The key of an entry whose bytes are compressed, which names the method (`devmod._formats.blobs`).
 COMPRESSED = "zstd"
 #: The key of an origin with the library that compressed the bytes.
@@ -145,7 +147,7 @@ class Unpacking:
 #   12   4   u32 length of the index
 #   16   32  SHA-256 of the index
 #   48       the index, one msgpack map:
-#              lookup   the table of `devmod._formats.function_table`, which a reader may ignore
+#              lookup, tree_lookup  one of them: the table of `devmod._formats.function_table`, which a reader may ignore
 #              calls    map of function to array: `devmod._modules.agreement` reads it
 #              roots    array of numbers of modules; several roots are the candidates of a `bundle`
 #              modules  array of maps; the number of a module is its position:

@@ -289,8 +289,8 @@ def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[st
     parts = [b"", extra, pack("roots", subject), pack(roots, subject), pack("modules", subject), array_header(len(packed)), *packed]
     if sources:
         parts += [pack("sources", subject), pack([entry.to_dict() for entry in sources], subject)]
-    elif len(packed) >= MIN_MODULES and list(roots) == list(range(len(packed))) and not any(entry.imports for entry in entries):
-        parts[0] = pack_table(entries, packed, 1 + sum(map(len, parts[:6])))
+    elif len(packed) >= MIN_MODULES and len(roots) > 1:
+        parts[0] = pack_table(roots, entries, packed, 1 + sum(map(len, parts[:6])))
     return map_header(2 + bool(sources) + bool(parts[0]) + bool(extra)) + b"".join(parts)
 
 

@@ -149,7 +149,7 @@ class StoredModule(Module):
     # -- functions
 
     def get_function(self, name: str, query_imports: bool = False) -> Any:
-        """Return the function of the real module, which is loaded at the first use.
+        """Return the function of the real module, which is loaded at the first use. It has the imports of this module.
 
         Raises
         ------
@@ -311,7 +311,10 @@ class StoredModule(Module):
             return act(self._real())
 
     def _real(self) -> Module:
-        return self._once.get("real", self._load)
+        real = self._once.get("real", self._load)
+        if "_devmod_imports" in self.__dict__:  # a module may be imported at any time
+            real.__dict__["_devmod_imports"] = self.__dict__["_devmod_imports"]
+        return real
 
     def _load(self) -> Module:
         from devmod._modules.create import load_from_bytes
