@@ -23,6 +23,7 @@ from devmod_targets.cuda.nvrtc import Program, arch_names, compile_program
 
 KERNELS = Path(__file__).parents[2] / "targets" / "tests" / "kernels" / "cuda"
 VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "arch"
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 ARCHS = [name for name in arch_names() if name.startswith("sm_") and name[-1].isdigit()]
 
 
@@ -125,6 +126,49 @@ def test_large_parameters() -> None:
         assert {name: places(entry) for name, entry in read_cubin(program.cubin).items()} == expected
 
 
+SHARED = """
+__shared__ int of_the_file[33];
+__device__ float inlined(int i) { __shared__ float h[7]; h[i % 7] = i; __syncthreads(); return h[(i + 1) % 7]; }
+__device__ __noinline__ float called(int i) { __shared__ float h[70]; h[i % 70] = i; __syncthreads(); return h[(i + 1) % 70]; }
+extern "C" {
+__global__ void mixed(float *y) {
+    __shared__ char c[3]; __shared__ double d[5]; __shared__ short q[1]; __shared__ float4 v[2]; int i = threadIdx.x;
+    c[i % 3] = i; d[i % 5] = y[i]; q[0] = i; v[i % 2].x = y[i]; __syncthreads();
+    y[i] = c[(i + 1) % 3] + d[(i + 2) % 5] + q[0] + v[(i + 1) % 2].y;
+}
+__global__ void shares(int *y) { int i = threadIdx.x; of_the_file[i % 33] = y[i]; __syncthreads(); y[i] = of_the_file[(i + 1) % 33]; }
+__global__ void inlines(float *y) { y[threadIdx.x] = inlined(threadIdx.x); }
+__global__ void calls(float *y) {
+    __shared__ float s[4]; int i = threadIdx.x; s[i % 4] = y[i]; __syncthreads(); y[i] = called(i) + s[(i + 1) % 4];
+}
+__global__ void both(float *y) {
+    extern __shared__ float e[]; __shared__ float w[16]; int i = threadIdx.x;
+    e[i] = y[i]; w[i % 16] = i; __syncthreads(); y[i] = e[i + 1] + w[(i + 1) % 16];
+}
+__global__ void none(float *y) { y[0] = 1; }
+}
+"""
+
+
+def test_static_shared_memory() -> None:
+    """PTX has the variables, and a cubin the multiple of 16 bytes that the assembler makes of them."""
+    for arch in ("sm_75", "sm_90"):
+        program = compile_program(SHARED, "k.cu", [f"-arch={arch}"])
+        declared = {name: entry.static_shared_memory for name, entry in ptx_entries(program).items()}
+        assert declared == {"mixed": 82, "shares": 132, "inlines": 28, "calls": 0, "both": 64, "none": 0}  # a called function's is unknown
+        assembled = {name: entry.static_shared_memory for name, entry in read_cubin(program.cubin).items()}
+        if arch == "sm_75":
+            assert assembled == {name: -(-size // 16) * 16 for name, size in (declared | {"calls": 296}).items()}
+        else:  # with what the system reserves
+            assert {*assembled.values()} == {0}
+
+
+@pytest.mark.parametrize("declaration", [".f32 s, t;", ".v4 .f32 s[4];", ".b8 s[100000];", ".b8 s[0];", ".b8 s[4]; .shared .b8 s[8];"])
+def test_other_declarations_of_shared_memory_are_unknown(declaration: str) -> None:
+    (entry,) = read_ptx(HEAD + f".entry k() {{ .shared {declaration} st.shared.b32 [s], 0; ret; }}").values()
+    assert entry.static_shared_memory == 0
+
+
 def test_the_names_to_read(programs: dict[str, Program]) -> None:
     program = programs["sm_90"]
     assert list(read_cubin(program.cubin, {"plain", "missing"})) == ["plain"]
@@ -140,9 +184,6 @@ def test_functions_of_the_device_are_not_kernels() -> None:
     assert b".func  (.param .b32 func_retval0) helper" in program.ptx
     assert list(ptx_entries(program)) == ["kernel"]
     assert list(read_cubin(program.cubin)) == ["kernel"]
-
-
-HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 
 def test_hand_written_ptx() -> None:

@@ -66,6 +66,22 @@ def test_ptx_is_stored_as_it_is(path: Path, target: str) -> None:
     assert devmod.loads(devmod.dumps(module)).functions == module.functions
 
 
+@pytest.mark.parametrize(
+    ("target", "memory"),
+    [
+        ("cuda -arch=compute_80", 1024),
+        ("cuda -arch=sm_90", 1024),
+        ("cuda -format=cuda", None),  # the receiver may compile it for another architecture
+        ("cuda -arch=sm_80,sm_90 -format=fatbin", None),
+    ],
+)
+def test_static_shared_memory_is_in_the_interface(target: str, memory: int | None) -> None:
+    source = 'extern "C" __global__ void k(float *y) { __shared__ float t[256]; t[threadIdx.x] = y[0]; __syncthreads(); y[1] = t[1]; }'
+    interface = devmod.compile(source, target).functions["k"].interface
+    assert interface is not None
+    assert interface.extra.get("workgroup_memory") == memory
+
+
 def test_ptx_as_text_and_as_bytes() -> None:
     for source, language in ((FILL, "PTX"), (FILL, "ptx"), (FILL.encode(), None), (FILL.encode() + b"\0", None), (FILL.encode(), "PTX")):
         module = devmod.compile(source, "cuda", language=language, fmap=INFO)

@@ -313,6 +313,20 @@ def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, 
     run_add(module["add"])  # a failure is not cached
 
 
+@pytest.mark.row("R40")
+def test_static_shared_memory_over_the_limit_is_known_before_the_load(device: Any, standin: Any) -> None:
+    limit = device.limits["max_shared_memory_per_block"]
+    source = 'extern "C" __global__ void k(float *y) {{ __shared__ float t[{}]; t[threadIdx.x] = y[0]; __syncthreads(); y[1] = t[1]; }}'
+    module = devmod.compile(source.format(limit // 4), "cuda -arch=compute_75")
+    assert devmod.explain(module).best("k") is not None
+    code = bytes(module.code).replace(str(limit).encode(), str(limit + 4).encode())  # type: ignore[attr-defined]
+    larger = devmod.compile(code, "cuda", language="PTX", fmap=module.functions)
+    error = error_of(larger, "k")
+    text = f"cannot run on {device}: its max_shared_memory_per_block is {limit}, but the kernel uses {limit + 4} bytes of shared memory"
+    assert (type(error), str(error)) == (devmod.DeviceNotFoundError, f"the cuda function 'k' {text}")
+    assert [(each.outcome, each.text.partition(";")[0]) for each in devmod.explain(larger).functions["k"]] == [("refused", text)]
+
+
 @pytest.mark.row("R34")
 @pytest.mark.parametrize(
     ("parameter", "declared", "kind", "text"),

@@ -271,7 +271,7 @@ class GuardedCall(Call):
                 raise self._read_only(argument, array, before, after)
 
     def _outside(self, argument: Argument, array: DeviceArray, base: GuardedMemory, damage: Damage) -> GuardError:
-        size = _size_of(array)
+        size = max(array_bytes(parse_dtype(array.dtype)), 1)  # packed elements have less than a byte
         index, data = damage.element(size)
         # The kernel counts from the start of a view.
         index -= (array._offset - base.start) // size if array.nbytes else 0
@@ -324,11 +324,6 @@ def _elements(array: DeviceArray, data: bytearray) -> np.ndarray[Any, np.dtype[n
     packed = packing_problem(array.dtype)
     separate = unpack(memoryview(data), parse_dtype(base)[1], count_of(shape)) if packed else np.frombuffer(data, np.uint8)
     return separate.reshape(prod(array.shape), -1)
-
-
-def _size_of(array: DeviceArray) -> int:
-    """Return the bytes of an element; 1 for packed ones."""
-    return max(array_bytes(parse_dtype(array.dtype)), 1)
 
 
 def _value_of(array: DeviceArray, data: bytes) -> object:

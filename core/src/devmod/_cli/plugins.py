@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from traceback import format_exception
 from typing import Any
 
@@ -140,7 +141,7 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
         return "broken", claim.problem, ""
     if claim.group == "devmod.hooks" and (unused := hooks.unused(claim)):
         return "never called", unused, ""
-    if claim.group == "devmod.conformance" and not _kit_installed():
+    if claim.group == "devmod.conformance" and find_spec("devmod_conformance") is None:
         return _NO_KIT, "", ""
     if claim.group not in SHARED_GROUPS and registered is not None:
         if registered.problem:
@@ -148,12 +149,6 @@ def _state(claim: Claim, registered: Claim | None) -> _State:
         if (registered.provider, registered.value) != (claim.provider, claim.value):
             return f"not used: {registered.provider} goes first", "", ""
     return "ok", "", ""
-
-
-def _kit_installed() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("devmod_conformance") is not None
 
 
 def _row(claim: Claim, state: _State) -> dict[str, str]:

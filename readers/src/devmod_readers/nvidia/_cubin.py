@@ -34,7 +34,9 @@ _HEADER = 64
 _OVERLAP = "its sections overlap"
 _INFO = 0x70000000
 _PREFIX = ".nv.info."
-_SYMBOLS = 2
+_SYMBOLS, _NOBITS = 2, 8
+#: The shared memory of a kernel is in the section of this name. Since sm_90, it contains what the system reserves.
+_SHARED, _RESERVED = b".nv.shared.", "reserved.0"
 #: `info` and `other` of a symbol as one number, and its section. A kernel's is a function (2, in bits 0 to 3) with bit 4 of `other`.
 _SYMBOL, _KERNEL = Struct("<4xHH16x"), 0x1002
 _PARAM, _PARAM_V2, _PARAM_BYTES, _PARAM_BANK = 0x17, 0x45, 0x19, 0x0A
@@ -61,7 +63,9 @@ def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, K
     FormatError
         The bytes are not a 64-bit cubin, or a part that this function reads is damaged.
     """
-    return dict(_CubinKernels(data, names))
+    kernels = _CubinKernels(data, names)
+    memory = kernels.shared_memory()
+    return {name: entry._replace(static_shared_memory=memory.get(name, 0)) for name, entry in kernels.items()}
 
 
 def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
@@ -132,6 +136,18 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
                 found.append((names[start + length : end].decode("utf-8", "backslashreplace"), number, info))
         self._room = room
         return found
+
+    def shared_memory(self) -> dict[str, int]:
+        """Return the bytes of static shared memory by kernel; empty if the file does not have the exact numbers."""
+        names, found = bytes(self._file.names()), {}
+        for start, kind, _, size, _, _, _ in self._file.sections():
+            if kind == _NOBITS and names.startswith(_SHARED, start):
+                end = names.find(b"\0", start)
+                self._room -= end - start
+                if end < 0 or self._room < 0:
+                    raise error(_OVERLAP)
+                found[names[start + len(_SHARED) : end].decode("utf-8", "backslashreplace")] = size
+        return {} if _RESERVED in found else found
 
     def _entries(self) -> set[int]:
         """Return the numbers of the sections with the code of kernels."""

@@ -66,6 +66,8 @@ class KernelEntry(NamedTuple):
         Whether it uses shared memory whose size the launch defines (``extern __shared__``). Cubins do not contain this: False.
     blocks_are_clusters
         Whether the grid of a driver's launch counts clusters instead of blocks (``.blocksareclusters``).
+    static_shared_memory
+        The bytes of shared memory that its code declares; 0 if there are none, or if the image does not have the exact number.
     """
 
     name: str
@@ -77,6 +79,7 @@ class KernelEntry(NamedTuple):
     explicit_cluster: bool = False
     blocks_are_clusters: bool = False
     dynamic_shared_memory: bool = False
+    static_shared_memory: int = 0
 
 
 # -- Compare the declared signature of a kernel with its image.

@@ -14,7 +14,7 @@ from devmod_readers.uses import users_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping, Set
 
     from devmod_readers.nvidia._entry import Dims
 
@@ -27,6 +27,8 @@ _HEADER = re.compile(rf"\s*({_NAME})\s*(?:\(([^()]*)\))?", re.ASCII)
 _FUNCTION = re.compile(rf"\s*(?:\([^()]*\)\s*)?({_NAME})", re.ASCII)
 #: Shared memory without a length is that of the launch.
 _DYNAMIC = re.compile(rf"\.extern\s+\.shared\s[^;{{}}\[]{{0,200}}?({_NAME})\s*\[\s*\]\s*;", re.ASCII)
+_SHARED = re.compile(r"\.shared\s+\.")
+_STATIC = re.compile(rf"\.shared((?:\s+\.\w+(?:\s+\d+(?=\s))?)+)\s+({_NAME})\s*((?:\[[^\[\]]*\]\s*)*);", re.ASCII)
 _IDENTIFIER = re.compile(_NAME, re.ASCII)
 _NUMBER = re.compile(r"(?:0[xX]([0-9a-fA-F]{1,8})|0[bB]([01]{1,32})|(0[0-7]{0,10})|([1-9][0-9]{0,9}))U?", re.ASCII)
 _PARAM = re.compile(rf"\.param((?:\s*\.[a-z]\w*(?:\s+\w+(?=\s*[.\s]))?)+)\s+({_NAME})((?:\s*\[[^\[\]]*\])*)", re.ASCII)
@@ -62,6 +64,7 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
     """
     stripped = _NOISE.sub(_blank, text.partition("\0")[0])
     dynamic = set(_DYNAMIC.findall(stripped))
+    static = _static_variables(stripped, dynamic)
     words: dict[str, set[str]] = {}
     headers: dict[str, re.Match[str]] = {}
     ends: dict[str, int] = {}
@@ -73,14 +76,43 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
             if header[1] in headers:
                 raise _error(stripped, start, f"the kernel {header[1]!r} is defined twice")
             headers[header[1]], ends[header[1]] = header, opening
-        if dynamic and header is not None:
+        if (dynamic or static) and header is not None:
             words[header[1]] = set(_IDENTIFIER.findall(stripped, opening, end))
     users = users_of(dynamic, words)
+    # The assembler places the variables of a called function, in an order of its own.
+    callers = users_of({name for name in words.keys() - headers.keys() if not static.keys().isdisjoint(words[name])}, words)
     return {
-        name: _kernel(stripped, header, stripped[header.end() : ends[name]], name in users)
+        name: _kernel(
+            stripped,
+            header,
+            stripped[header.end() : ends[name]],
+            name in users,
+            0 if name in callers else _end_of([each for each in words.get(name, ()) if each in static], static),
+        )
         for name, header in headers.items()
         if names is None or name in names
     }
+
+
+def _static_variables(text: str, dynamic: Set[str]) -> dict[str, tuple[int, ParamPlace]]:
+    """Return the number and the place of each variable in shared memory; none if one of them has another form than compilers write."""
+    found: dict[str, tuple[int, ParamPlace]] = {}
+    declarations = _STATIC.findall(text)
+    for words, name, dims in declarations:
+        place = _param(f".param{words} {name}{dims.strip()}")
+        if place is None or ".v" in words or name in found or not 0 < place.size <= _MAX_BYTES:
+            return {}
+        if name not in dynamic:
+            found[name] = len(found), place
+    return found if len(declarations) == len(_SHARED.findall(text)) else {}
+
+
+def _end_of(names: Iterable[str], places: Mapping[str, tuple[int, ParamPlace]]) -> int:
+    """Return the bytes of variables, which the assembler places in the order of the text."""
+    end = 0
+    for _, place in sorted(places[name] for name in names):
+        end = -(-end // place.align) * place.align + place.size
+    return end
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -116,7 +148,7 @@ def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:
         raise _error(text, start, "expected the body of the function before the end")
 
 
-def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool) -> KernelEntry:
+def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool, static_bytes: int) -> KernelEntry:
     name, start = header[1], header.start()
 
     def fail(problem: str) -> FormatError:
@@ -159,6 +191,7 @@ def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool)
         "explicitcluster" in values,
         "blocksareclusters" in values,
         is_dynamic,
+        static_bytes,
     )
 
 

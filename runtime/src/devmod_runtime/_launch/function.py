@@ -94,7 +94,8 @@ def describe(function: Function) -> str:
     if function._order.keywords_only:
         lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
     if function._launcher.has_grid:
-        lines += ["Launch", "------", f"    {_launch_text(block_text(interface) if interface is not None else '')}", ""]
+        block = block_text(interface) if interface is not None else ""
+        lines += ["Launch", "------", f"    threads= or grid={'; ' + block if block else ', and block='}", ""]
     variants = function._variants() if function._variants is not None else ()
     if variants:
         lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
@@ -104,12 +105,6 @@ def describe(function: Function) -> str:
         lines += ["Origin", "------", f"    {build}"]
         lines += [f"    from {list_names(origin.sources)}"] if origin.sources else []
     return escape("\n".join(lines).rstrip())
-
-
-def _launch_text(block: str) -> str:
-    if not block:
-        return "threads= or grid=, and block="
-    return f"threads= or grid=; {block}"
 
 
 def type_of(function: Function, argument: Argument | MemberArgument) -> str:

@@ -114,11 +114,7 @@ def read_value(name: str, text: str, param: Param | None, sizes: Mapping[str, in
         return _generated(name, match, param, sizes)
     if text.startswith("local:"):
         return Local(read_count(text[6:], sizes, name))
-    path, colon, key = text.rpartition(":")
-    if colon and path.endswith(".npz"):
-        return _from_npz(name, path, key)
-    suffix = Path(text).suffix.lower()
-    if suffix in (".npy", ".npz", *PICTURES):
+    if text.rpartition(":")[0].endswith(".npz") or Path(text).suffix.lower() in (".npy", ".npz", *PICTURES):
         return read_array(name, text, param)
     if any(part.strip() in sizes for part in text.split("*")):
         return read_count(text, sizes, name)

@@ -292,36 +292,23 @@ def _parse(module: Module) -> None:
             from devmod_readers.spirv import read_module
 
             read_module(bytes(data)[12:])  # behind TVM's header: a flag, and the number of words
-        elif fmt in _BINARY_READERS:
-            _BINARY_READERS[fmt](data)
+        elif fmt == "cubin":
+            from devmod_readers.nvidia import index_cubin
 
+            index_cubin(data)
+        elif fmt == "fatbin":
+            from devmod_readers.nvidia import fatbin_members
 
-def _read_cubin(data: bytes | memoryview) -> None:
-    from devmod_readers.nvidia import index_cubin
+            fatbin_members(data)
+        elif fmt == "hsaco":
+            from devmod_readers.amdgpu import check_code_object, read_code_object
 
-    index_cubin(data)
+            check_code_object(data, [each.symbol for each in read_code_object(data).values()])
+        elif fmt == "so":
+            from devmod_readers.elf import find_damage
 
-
-def _read_fatbin(data: bytes | memoryview) -> None:
-    from devmod_readers.nvidia import fatbin_members
-
-    fatbin_members(data)
-
-
-def _read_code_object(data: bytes | memoryview) -> None:
-    from devmod_readers.amdgpu import check_code_object, read_code_object
-
-    check_code_object(data, [each.symbol for each in read_code_object(data).values()])
-
-
-def _read_elf(data: bytes | memoryview) -> None:
-    from devmod_readers.elf import find_damage
-
-    if problem := find_damage(data):
-        raise FormatError(f"the hexagon payload of format 'so' is damaged: {problem}", kind="hexagon")
-
-
-_BINARY_READERS = {"cubin": _read_cubin, "fatbin": _read_fatbin, "hsaco": _read_code_object, "so": _read_elf}
+            if problem := find_damage(data):
+                raise FormatError(f"{subject} is damaged: {problem}", kind=spec.kind)
 
 
 # -- Candidates.

@@ -426,7 +426,7 @@ class Inliner(UserFiles):
         once = [
             directive
             for directive in directives
-            if directive.word == "pragma" and directive.depth == 0 and _is_pragma_once(text, directive)
+            if directive.word == "pragma" and directive.depth == 0 and text[directive.start : directive.end].split()[-1] == "once"
         ]
         for directive in reversed(once):
             text = text[: directive.start] + text[directive.end :]
@@ -488,10 +488,6 @@ def include_hint(folders: Iterable[str]) -> str:
     text = list_names(folders)
     folders_text = f"Searched: {text}" if text != "none" else "No folder was searched: include= is empty"
     return f"{folders_text}. Add the folder that contains it: include=['FOLDER']"
-
-
-def _is_pragma_once(text: str, directive: Directive) -> bool:
-    return text[directive.start : directive.end].split()[-1] == "once"
 
 
 # -- The preprocessor directives in a C-like text, and the include guard around it.

@@ -14,7 +14,7 @@ from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, re
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
-from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, without_types
+from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_shared_memory, without_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _functions(request: CompileRequest, name: str, binaries: Sequence[tuple[str,
     for _, kernels in binaries:
         for info in fmap.values():
             check_declared(info, kernels[info.name])
-    return fmap
+    return with_shared_memory(fmap, binaries[0][1]) if len(binaries) == 1 else fmap
 
 
 def _stored_payload(request: CompileRequest, requested: str, name: str, fmt: str, data: bytes) -> bytes:

@@ -12,7 +12,7 @@ from devmod_targets.authoring import Payload, merge_declared, options_and_define
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.cuda._checks import unresolved_function
-from devmod_targets.cuda.signatures.declared import with_entry
+from devmod_targets.cuda.signatures.declared import with_entry, with_shared_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     kernels = {symbol: with_entry(kernel, entries[symbol]) for symbol, kernel in ir_kernels(request, text, places).items()}
     if not kernels:
         raise request.error(f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel")
-    fmap = merge_declared(SPEC, kernels, request.fmap)
+    fmap = with_shared_memory(merge_declared(SPEC, kernels, request.fmap), entries)
     warnings = [f"{match['place'] or request.name}: warning: {match['text']}" for match in _messages(result, "warning")]
     from hashlib import sha256
 

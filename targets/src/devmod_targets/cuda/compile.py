@@ -22,6 +22,7 @@ from devmod_targets.cuda._checks import check_program, wide_shuffle
 from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda.nvrtc import clock_error, diagnostics, read_reports
+from devmod_targets.cuda.signatures.declared import with_shared_memory
 from devmod_targets.cuda.signatures.reader import own_kernels, read_early, read_functions
 from devmod_targets.cuda.signatures.source import DIALECT
 
@@ -150,9 +151,11 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         for arch, program in zip(archs, programs, strict=True)
         for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
     ]
+    # The receiver of a source may compile it for another architecture, and a fatbin has several.
+    fmap = with_shared_memory(fmaps[0], own_kernels(ptx[0], is_nvcc=is_nvcc)) if fmt in ("ptx", "cubin") else fmaps[0]
     files = {**source.files, **unresolved_names(source.text, parents=True)}
     return (
-        Payload("cuda", code, fmt, fmaps[0], texts, origin, files),
+        Payload("cuda", code, fmt, fmap, texts, origin, files),
         _warnings(f"{compiler.TITLE} has warnings about the {request.language} source:", programs, folders),
         reports,
     )

@@ -81,7 +81,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     options = clang_options(request, SPEC, standard)
     if language == "object":
         _check_object(request)
-    is_source, source = language in ("c", "c++"), _own_source(request)
+    is_source, key = language in ("c", "c++"), {"LLVM IR": "ir", "LLVM bitcode": "bc", "assembly": "asm"}.get(request.language)
+    source: dict[str, str | bytes] = {key: request.text or request.data} if key else {}
     if is_source:
         library = library_headers(find_zig(kind=SPEC.kind, distribution=SPEC.build_distribution), "hexagon")
         options = options._replace(toolchain=options.toolchain.with_library(library, is_cpp=language == "c++"))
@@ -130,12 +131,6 @@ def _source_flags(language: str) -> list[str]:
         return []
     # The runner calls the constructors of .init_array, and without the option clang writes .ctors.
     return ["-ffreestanding", "-fuse-init-array", *([*_CPP, *(f"-D{each}" for each in _LIBCPP)] if language == "c++" else [])]
-
-
-def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
-    """Return a source that is one of the results of clang, for `Payload.source`."""
-    key = {"LLVM IR": "ir", "LLVM bitcode": "bc", "assembly": "asm"}.get(request.language)
-    return {key: request.text or request.data} if key else {}
 
 
 def _read_source(

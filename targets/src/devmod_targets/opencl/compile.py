@@ -339,12 +339,8 @@ class _Bodies:
         kinds = self._library.cindex.CursorKind
         if _ASSEMBLY_WORD.search(self._text):
             for cursor in self._library.descendants(self._unit.cursor, (kinds.ASM_STMT, kinds.UNEXPOSED_DECL)):
-                if cursor.kind == kinds.ASM_STMT or _ASSEMBLY_WORD.match(_first_word(cursor)):
+                if cursor.kind == kinds.ASM_STMT or _ASSEMBLY_WORD.match(next((str(token.spelling) for token in cursor.get_tokens()), "")):
                     yield cursor.location
-
-
-def _first_word(cursor: Any) -> str:
-    return next((str(token.spelling) for token in cursor.get_tokens()), "")
 
 
 def _kernels(library: Libclang, unit: Any, text: str) -> dict[str, ReflectedFunction]:

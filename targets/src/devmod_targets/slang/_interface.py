@@ -185,7 +185,7 @@ class _Reader:
         if kind in ("constantBuffer", "parameterBlock"):
             self._add_constant_buffer(path, type_, places, is_global=is_global)
             return
-        if kind == "struct" and (set(places) - {"uniform"} or self._has_resources(type_)):
+        if kind == "struct" and (set(places) - {"uniform"} or self._is_resource(type_)):
             self._add_value(path, type_, places, is_global=is_global, block=block)
             inner = {category: (space, index) for category, (space, index, _) in places.items()}
             for field in self._fields(type_):
@@ -249,7 +249,7 @@ class _Reader:
         if member is None:  # a struct of resources alone
             return
         members = member.members if member.members and not member.shape else (member,)
-        size = size or _bytes(member)
+        size = size or member_bytes(member)
         is_number = not (member.members or member.shape)
         type_name, members = (member.type, ()) if is_number else ("", members)
         self._append(path, "scalar", type_name, "", members, ("uniform", 0, offset), size, block, is_global=is_global)
@@ -317,7 +317,7 @@ class _Reader:
                     _, start, length = places.get("uniform", (0, 0, 0))
                     member = self._member((*path, self._name(field)), self._name(field), inner, start, length, depth + 1)
                     members += [member] if member is not None else []
-                size = size or max((each.offset + _bytes(each) for each in members), default=0)
+                size = size or max((each.offset + member_bytes(each) for each in members), default=0)
                 return Member(name, "", offset, members, size) if members else None
             if kind == "array":
                 count, stride = type_.get("elementCount"), type_.get("uniformStride")
@@ -372,9 +372,6 @@ class _Reader:
 
     def _has_values(self, type_: object) -> bool:
         return self._contains(type_, 0, lambda kind: kind in ("scalar", "vector", "matrix", "pointer"))
-
-    def _has_resources(self, type_: Mapping[str, Any]) -> bool:
-        return any(self._is_resource(field.get("type")) for field in self._fields(type_))
 
     def _contains(self, type_: object, depth: int, wanted: Any) -> bool:
         about = self._map(type_, "a type")
@@ -436,7 +433,8 @@ class _Reader:
         )
 
 
-def _bytes(member: Member) -> int:
+def member_bytes(member: Member) -> int:
+    """Return the bytes of a member with all elements of its array."""
     size = member.size if member.members else array_bytes(parse_dtype(member.type))
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         size += (count - 1) * stride

@@ -16,7 +16,7 @@ from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import function_name, translate
-from devmod_targets.slang._interface import read_arguments
+from devmod_targets.slang._interface import member_bytes, read_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -456,15 +456,8 @@ def _unused(argument: Argument, kind: str, at: Place) -> Param:
         return Param(argument.name, kind, argument.type, argument.access, at, format=format_, sample=sample)
     if argument.type:
         return Param(argument.name, kind, argument.type, argument.access, at)
-    size = max(member.offset + _extent(member) for member in argument.members)
+    size = max(member.offset + member_bytes(member) for member in argument.members)
     return with_members(Param(argument.name, kind, f"uint8x{size}" if size > 1 else "uint8", argument.access, at, 4), argument.members)
-
-
-def _extent(member: Member) -> int:
-    size = member.size if member.members else array_bytes(parse_dtype(member.type))
-    for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
-        size += (count - 1) * stride
-    return size
 
 
 #: The offset of a number, and its bits.

@@ -7,6 +7,7 @@ constant arguments, and options are Triton's: ``num_warps=8``. The file is execu
 from __future__ import annotations
 
 import ast
+import builtins
 import linecache
 import os
 import re
@@ -155,7 +156,7 @@ def _executed(request: CompileRequest) -> Iterator[tuple[ModuleType, Callable[[]
 
     try:
         try:
-            exec(_builtin_compile(request.text, path), vars(module))  # noqa: S102 - the source is a program
+            exec(builtins.compile(request.text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102 - the source is a program
         except (Exception, SystemExit) as error:
             raise request.error(
                 f"{_place(error, folders, request.name)}: {describe_error(error)}", log="".join(traceback.format_exception(error))
@@ -175,12 +176,6 @@ def _name_of(path: str, folders: list[str]) -> str:
     """Return a file as its folder contains it; its name alone if it is in none of the folders."""
     parent = next((each for each in folders if path.startswith(os.path.join(each, ""))), os.path.dirname(path))
     return os.path.relpath(path, parent).replace(os.sep, "/")
-
-
-def _builtin_compile(text: str, path: str) -> Any:
-    import builtins
-
-    return builtins.compile(text, path, "exec", dont_inherit=True)
 
 
 def _own_file(module: ModuleType) -> str:

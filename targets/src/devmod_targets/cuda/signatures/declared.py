@@ -80,6 +80,17 @@ def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunc
     return function.replace(block=entry.block, open_block=function.open_block and entry.block is None, extra=extra, tags=tags)
 
 
+def with_shared_memory(fmap: Mapping[str, FunctionInfo], entries: Mapping[str, KernelEntry]) -> dict[str, FunctionInfo]:
+    """Return functions with the static shared memory of their kernels in one binary, as far as it has the exact bytes."""
+    functions = dict(fmap)
+    for name, info in fmap.items():
+        memory = entries[info.name].static_shared_memory
+        if memory and info.interface is not None:
+            extra = {**info.interface.extra, "workgroup_memory": memory}
+            functions[name] = info.replace(interface=info.interface.replace(extra=extra))
+    return functions
+
+
 def without_types(functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
     """Return the symbol of a function whose types are not all known; "" if there is none."""
     for function in functions.values():
