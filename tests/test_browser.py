@@ -486,11 +486,7 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
 @pytest.mark.parametrize(
     ("call", "name", "message"),
     [
-        (
-            "f.run([x, y, 2, [0, 0, 0], 1], { grid: 1 })",
-            "ArgumentError",
-            f"{NAME} is missing an argument: 'pairs'; {TAKES}",
-        ),
+        ("f.run([x, y, 2, [0, 0, 0], 1], { grid: 1 })", "ArgumentError", f"{NAME} is missing an argument: 'pairs'; {TAKES}"),
         (
             "f.run([x, y, { factor: 2, shift: [0, 0, 0], on: 1 }, p], { grid: 1 })",
             "ArgumentError",

@@ -396,19 +396,8 @@ def test_names_of_a_file_are_text_in_a_form(browser: Browser, tmp_path: Path, mo
 def test_strange_types_of_a_file_do_not_break_a_form(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     types = [
-        "int0",
-        "uint0",
-        "float32x0",
-        "int32x65535",
-        "handle",
-        "void",
-        "type200_3",
-        "complex64",
-        "bool",
-        "uint1x4",
-        "uint8x65535",
-        "float8_e4m3fn",
-    ]
+        "int0", "uint0", "float32x0", "int32x65535", "handle", "void", "type200_3", "complex64", "bool", "uint1x4", "uint8x65535", "float8_e4m3fn",
+    ]  # fmt: skip
     params = [devmod.Param("", "scalar", each, at=(0, 0)) for each in types]
     params += [devmod.Param("", "buffer", each, "rw", (0, at + 1), size=2**62) for at, each in enumerate(types)]
     members = [devmod.Member("__proto__", "float32"), devmod.Member("", "uint8", 4, shape=[60000], strides=[1])]

@@ -189,12 +189,7 @@ def bundle_disagreement(module: devmod.Module, other: devmod.Module) -> str:
     return "" if y[0] == expected else f"{best}; the call: {y[0]}"
 
 
-MAKERS: dict[str, Callable[[random.Random], devmod.Module]] = {
-    "vulkan": vulkan,
-    "webgpu": webgpu,
-    "opencl": opencl,
-    "hexagon": hexagon,
-}
+MAKERS: dict[str, Callable[[random.Random], devmod.Module]] = {"vulkan": vulkan, "webgpu": webgpu, "opencl": opencl, "hexagon": hexagon}
 
 
 @pytest.mark.row("R40")

@@ -243,33 +243,9 @@ def test_the_two_readers_take_and_refuse_the_same_metadata() -> None:
 
 
 #: What a byte becomes: other sorts of msgpack objects, and numbers nearby.
-OTHERS = [
-    0x00,
-    0x7F,
-    0x80,
-    0x81,
-    0x90,
-    0x91,
-    0xA0,
-    0xA1,
-    0xC0,
-    0xC3,
-    0xC4,
-    0xC7,
-    0xCA,
-    0xCC,
-    0xCF,
-    0xD0,
-    0xD3,
-    0xD4,
-    0xD9,
-    0xDC,
-    0xDE,
-    0xE0,
-    0xFF,
-]
+OTHERS = bytes.fromhex("00 7f 80 81 90 91 a0 a1 c0 c3 c4 c7 ca cc cf d0 d3 d4 d9 dc de e0 ff")
 #: What a byte of a text becomes: ASCII's control characters, and each sort of byte in UTF-8.
-OTHERS_IN_TEXTS = [0x00, 0x7F, 0x80, 0xC0, 0xC3, 0xE0, 0xFF]
+OTHERS_IN_TEXTS = bytes.fromhex("00 7f 80 c0 c3 e0 ff")
 
 
 def all_others(data: bytes) -> list[set[int]]:

@@ -756,10 +756,7 @@ def test_bench_goes_on_after_a_combination_that_does_not_fit(capsys: pytest.Capt
     status, out, _ = call(capsys, *words, "--block", "64", "--block", "32")
     found = {(each["device"], each["block"]): each["problem"] for each in json.loads(out)["measurements"]}
     text = "the vulkan function 'saxpy' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block="
-    assert (status, found) == (
-        1,
-        {("opencl:0", "64"): "", ("opencl:0", "32"): "", ("vulkan:0", "64"): "", ("vulkan:0", "32"): text},
-    )
+    assert (status, found) == (1, {("opencl:0", "64"): "", ("opencl:0", "32"): "", ("vulkan:0", "64"): "", ("vulkan:0", "32"): text})
     status, out, err = call(capsys, *words, "q=1")  # wrong in each combination
     assert (status, out) == (1, "")
     assert err == "devmod: error: the opencl function 'saxpy' has no argument 'q'; its arguments: 'y', 'x', 'a', 'n'\n"

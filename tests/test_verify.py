@@ -39,12 +39,7 @@ WRONG = {
         f"{I} if (i < n) y[i] = 2 * x[i];",
         "uint i = get_local_id(0); if (i < n) y[i] = 2 * x[i];",
     ),
-    "last": Pair(
-        "the last element lost",
-        "__global float *y, uint n",
-        f"{I} if (i < n) y[i] = i;",
-        f"{I} if (i < n - 1) y[i] = i;",
-    ),
+    "last": Pair("the last element lost", "__global float *y, uint n", f"{I} if (i < n) y[i] = i;", f"{I} if (i < n - 1) y[i] = i;"),
     "axes": Pair(
         "axes exchanged",
         "__global float *y, __global const float *x, uint width, uint height",
@@ -85,10 +80,7 @@ WRONG = {
         f"{I} if (i < n) z[i] = 1 + 0 * y[i];",
     ),
     "bytes": Pair(
-        "bytes in the other order",
-        "__global uint *y, uint n",
-        f"{I} if (i < n) y[i] = 0xff102030u;",
-        f"{I} if (i < n) y[i] = 0xff302010u;",
+        "bytes in the other order", "__global uint *y, uint n", f"{I} if (i < n) y[i] = 0xff102030u;", f"{I} if (i < n) y[i] = 0xff302010u;"
     ),
     "invalid": Pair(
         "NaN for some inputs",
@@ -103,12 +95,7 @@ WRONG = {
         "y[get_global_id(0)] = t[63 - l];",
         "__local float t[64]; uint l = get_local_id(0); t[l] = x[get_global_id(0)]; y[get_global_id(0)] = t[63 - l];",
     ),
-    "race": Pair(
-        "a race",
-        "__global int *y, uint n",
-        f"{I} if (i < n) atomic_inc(&y[0]);",
-        f"{I} if (i < n) y[0] += 1;",
-    ),
+    "race": Pair("a race", "__global int *y, uint n", f"{I} if (i < n) atomic_inc(&y[0]);", f"{I} if (i < n) y[0] += 1;"),
 }
 INNOCENT = {
     "order": Pair(

@@ -462,13 +462,7 @@ class Other(kit.Conformance):
 
 
 @pytest.mark.parametrize(
-    ("cases", "actual"),
-    [
-        (Other, "one with kind = 'other'"),
-        (Other(), "one with kind = 'other'"),
-        (42, "int"),
-        (dict, "dict"),
-    ],
+    ("cases", "actual"), [(Other, "one with kind = 'other'"), (Other(), "one with kind = 'other'"), (42, "int"), (dict, "dict")]
 )
 def test_an_entry_that_is_not_a_conformance(register: Callable[[str, str, object], None], cases: object, actual: str) -> None:
     register("devmod.conformance", "toy", cases)
@@ -521,9 +515,7 @@ def test_cases_without_samples_fail() -> None:
 
 
 @pytest.mark.row("R10")
-def test_a_backend_of_this_process_skips_the_rows_that_need_another_process(
-    register: Callable[[str, str, object], None],
-) -> None:
+def test_a_backend_of_this_process_skips_the_rows_that_need_another_process(register: Callable[[str, str, object], None]) -> None:
     for group, name, obj in (
         ("devmod.create", "toy", _entries.create),
         ("devmod.load_from_bytes", "toy", _entries.load_from_bytes),
@@ -566,20 +558,8 @@ def suite(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedPro
         "class TestConformance(ToyConformance):\n    pass\n\n\n"
         "def test_turn(device_turn):\n    with device_turn('toy'), device_turn('toy'):\n        pass\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--strict-markers",
-        "-W",
-        "error",
-        "-rfs",
-        str(folder),
-        *arguments,
-    ]
+    words = ["-q", "-p", "no:cacheprovider", "--strict-markers", "-W", "error", "-rfs", str(folder)]
+    command = [sys.executable, "-m", "pytest", *words, *arguments]
     site = folder.parent / "site"
     return subprocess.run(command, env=environment(site, cache), capture_output=True, text=True, timeout=300, check=False, cwd=folder)
 
