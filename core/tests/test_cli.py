@@ -389,7 +389,7 @@ def test_inspect_names_an_installed_runtime(capsys: pytest.CaptureFixture[str], 
     out = run(capsys, "inspect", bundle)[1]
     assert "  opencl cl, " in out
     assert out.count("— runtime: in this process") == 2
-    assert out.endswith("\n\nAll runtimes that it needs are installed here.\n")
+    assert out.endswith("\n\nAll runtimes that it needs are installed here; --here shows whether a device fits.\n")
 
 
 def candidates(path: Path, *modules: tuple[str, str, str]) -> Path:

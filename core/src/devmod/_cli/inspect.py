@@ -128,7 +128,9 @@ def _print_missing(description: dict[str, Any]) -> None:
         lines += [f"To run {text} here, install one of:", *(f"  {line}" for line in choice["install"])]
     if not lines:
         lines = [
-            "Every function has an installed runtime here." if description["others"] else "All runtimes that it needs are installed here."
+            "Every function has an installed runtime here."
+            if description["others"]
+            else "All runtimes that it needs are installed here; --here shows whether a device fits."
         ]
     if description["others"]:
         lines += ["Not needed, for the other candidates:", *(f"  {line}" for line in description["others"])]

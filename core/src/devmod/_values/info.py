@@ -219,8 +219,8 @@ class FunctionInfo(Value):
     name
         The symbol or entry point for the driver. Callers use the key in the fmap.
     arg_types
-        The type of each value that the kernel takes, as in NumPy or TVM: "handle" for a buffer, "float32", "int32", "float16x4". A
-        parameter is one value, or the values of its `Param.pack`.
+        The type of each value that the kernel takes, as in NumPy or TVM: "handle" for a buffer, an image, a sampler or local
+        memory, "float32", "int32", "float16x4". A parameter is one value, or the values of its `Param.pack`.
     launch_param_tags
         TVM's launch parameter tags (R35), such as "blockIdx.x".
     arg_extra_tags

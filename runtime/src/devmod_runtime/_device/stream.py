@@ -152,6 +152,8 @@ class Event(ProcessLocal, ABC):
     def elapsed(self, earlier: Event) -> float:
         """Return the seconds on the device from `earlier` to this event. Waits for both.
 
+        They contain the time in which the host builds and queues what lies between. `Launch.time` has that of one launch alone.
+
         Raises
         ------
         ArgumentError

@@ -147,6 +147,9 @@ class Kernel(ABC):
     def caller(self, stream: Any, shape: Any) -> Callable[[Sequence[Any]], Any]:
         """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.
 
+        A value is what `Device.allocate` returned for a buffer, the little-endian bytes of a scalar, an `Image` or a `Sampler`, whose
+        ``handle`` is the backend's, or what `Launcher.local` returned.
+
         This method is called once for a stream and a shape, and the returned function for every such launch. The memory of the values
         must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
         """
