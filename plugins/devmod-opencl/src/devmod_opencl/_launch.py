@@ -17,7 +17,7 @@ from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
 from devmod_opencl._pocl import check_space, name_processor
 from devmod_readers.options.opencl import is_supported
-from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted, wait_interruptibly
+from devmod_runtime import BuildLauncher, Builds, DeviceArray, Kernel, LaunchConfig, call_uninterrupted, wait_interruptibly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _FORM = "arguments with access, and binary"
 _BINARIES = DiskCache("opencl")
 
 
-class OpenCLPrograms(Programs):
+class OpenCLPrograms(Builds):
     """The programs of one payload, one for each device and set of constants.
 
     Parameters
@@ -540,7 +540,7 @@ def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     return pairs
 
 
-class OpenCLLauncher(ProgramLauncher):
+class OpenCLLauncher(BuildLauncher):
     """One function of an OpenCL module."""
 
     kind = "opencl"
@@ -548,7 +548,7 @@ class OpenCLLauncher(ProgramLauncher):
     no_shared_memory = "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
 
     def default_device(self) -> Device:
-        device: OpenCLDevice = self.programs.default_device()
+        device: OpenCLDevice = self.builds.default_device()
         return device
 
     def checks_plain(self, arguments: Sequence[Argument]) -> bool:
@@ -560,7 +560,7 @@ class OpenCLLauncher(ProgramLauncher):
         )
 
     def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
-        return OpenCLKernel(self.info, self.programs, device)
+        return OpenCLKernel(self.info, self.builds, device)
 
     def local(self, nbytes: int) -> Any:
         return cl.LocalMemory(nbytes)
