@@ -127,7 +127,7 @@ ROOMS = {
     "_trial": set(),
     "_launch": {"_device", "_fork"},
     "_module": {"_compilers", "_device", "_launch"},
-    "_programs": {"_launch", "_module"},
+    "_builds": {"_launch", "_module"},
 }
 
 

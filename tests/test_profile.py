@@ -22,7 +22,7 @@ import devmod
 from devmod_runtime import Device, Function, Launch, Stream
 
 SOURCE = "__kernel void add(__global float *x, float v) { x[get_global_id(0)] += v; }"
-PROGRAM = f"""
+SCRIPT = f"""
 import sys
 import numpy as np
 import devmod
@@ -35,14 +35,14 @@ print(x[0], sys.argv, __name__)
 
 
 def profile(folder: Path, end: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    (folder / "program.py").write_text(PROGRAM + end)
+    (folder / "script.py").write_text(SCRIPT + end)
     command = [sys.executable, "-m", "devmod", "profile", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_the_command_runs_a_program_and_prints_the_table(tmp_path: Path) -> None:
-    done = profile(tmp_path, "", "-o", "trace.json", "program.py", 3, "--verbose")
-    assert (done.returncode, done.stdout) == (0, "3.0 ['program.py', '3', '--verbose'] __main__\n")
+def test_the_command_runs_a_script_and_prints_the_table(tmp_path: Path) -> None:
+    done = profile(tmp_path, "", "-o", "trace.json", "script.py", 3, "--verbose")
+    assert (done.returncode, done.stdout) == (0, "3.0 ['script.py', '3', '--verbose'] __main__\n")
     rows = [line.split() for line in done.stderr.splitlines()]
     assert [row[:3] for row in rows if row[0] == "add"] == [["add", "opencl:0", "3"]]
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -51,20 +51,20 @@ def test_the_command_runs_a_program_and_prints_the_table(tmp_path: Path) -> None
 
 def test_the_trace_is_written_to_the_folder_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    profile(tmp_path, "import os; os.chdir('other')", "-o", "trace.json", "program.py", 3)
+    profile(tmp_path, "import os; os.chdir('other')", "-o", "trace.json", "script.py", 3)
     assert (tmp_path / "trace.json").exists()
 
 
 @pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit('no data')", 1)])
 def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, status: int) -> None:
-    done = profile(tmp_path, end, "--json", "program.py", 3, "--json")
+    done = profile(tmp_path, end, "--json", "script.py", 3, "--json")
     report = json.loads(done.stdout)
-    assert (done.returncode, report["status"], report["program"]) == (status, status, "program.py")
+    assert (done.returncode, report["status"], report["script"]) == (status, status, "script.py")
     (launches,) = (row for row in report["rows"] if row["action"] == "launch")
     assert (launches["name"], launches["device"], launches["number"]) == ("add", "opencl:0", 3)
     assert 0 < launches["on_device"] < 100
     assert launches["gb_per_s"] == pytest.approx(3 * 256e-9 / launches["on_device"])
-    assert done.stderr.startswith("3.0 ['program.py', '3', '--json'] __main__\n")  # what the program prints, and no table
+    assert done.stderr.startswith("3.0 ['script.py', '3', '--json'] __main__\n")  # what the script prints, and no table
     assert " opencl:0 " not in done.stderr
 
 
@@ -74,20 +74,20 @@ def test_the_table_as_json_is_all_of_standard_output(tmp_path: Path, end: str, s
         ("sys.exit(7)", 7, ""),
         ("sys.exit('no data')", 1, "no data\n"),
         ("raise KeyboardInterrupt", 130, "\ninterrupted\n"),
-        ("raise ValueError('no')", 1, 'Traceback (most recent call last):\n  File "program.py", line 10, in <module>\n'),
+        ("raise ValueError('no')", 1, 'Traceback (most recent call last):\n  File "script.py", line 10, in <module>\n'),
     ],
 )
-def test_the_exit_status_is_that_of_the_program(tmp_path: Path, end: str, status: int, text: str) -> None:
-    done = profile(tmp_path, end, "program.py", 1)
+def test_the_exit_status_is_that_of_the_script(tmp_path: Path, end: str, status: int, text: str) -> None:
+    done = profile(tmp_path, end, "script.py", 1)
     assert done.returncode == status
     assert done.stderr.startswith(text)
     assert "add" in done.stderr
 
 
-def test_the_objects_of_the_program_end_with_it(tmp_path: Path) -> None:
+def test_the_objects_of_the_script_end_with_it(tmp_path: Path) -> None:
     """Libraries print what is not freed at the end of Python."""
     end = "class Cycle:\n    def __init__(self): self.own = self\n    def __del__(self, stop=print): stop('freed')\nkept = Cycle()\n"
-    assert profile(tmp_path, end, "program.py", 1).stdout.endswith("__main__\nfreed\n")
+    assert profile(tmp_path, end, "script.py", 1).stdout.endswith("__main__\nfreed\n")
 
 
 def test_tracers_get_each_launch_by_a_hook() -> None:

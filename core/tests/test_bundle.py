@@ -243,7 +243,7 @@ def test_a_cycle_is_refused_when_it_is_made_and_when_it_is_saved() -> None:
 
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(Circular("opencl", b""))
-    assert str(caught.value) == "the opencl module imports itself, directly or through others: a program is a tree"
+    assert str(caught.value) == "the opencl module imports itself, directly or through others: a file is a tree"
 
 
 def test_a_tree_that_is_too_deep_or_of_a_kind_that_no_file_holds_is_refused_when_it_is_saved() -> None:

@@ -93,7 +93,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "run": "Run a function of a file, and compare or save its results.",
         "bench": "Measure functions side by side.",
         "verify": "Check a file, and compare its candidates here.",
-        "profile": "Run a program, and print what its kernels took.",
+        "profile": "Run a Python script, and print what its kernels took.",
         "plugins": "List the installed plugins and their problems.",
         "cache": "Show the sizes of the caches on the disk, and clear them.",
         "conformance": "Check a backend against the contract, row by row.",

@@ -525,7 +525,7 @@ def test_the_errors_of_an_invalid_imports_blob_have_the_place(data: bytes, said:
 def test_a_cycle_is_refused(rows: list[int], children: list[int]) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         tvm.load_imports(blob(rows, children, *[LIB] * (len(rows) - 1)))
-    assert str(caught.value) == "the _lib module imports itself, directly or through others: a program is a tree"
+    assert str(caught.value) == "the _lib module imports itself, directly or through others: a file is a tree"
 
 
 def test_a_very_deep_tree_is_read_without_recursion() -> None:

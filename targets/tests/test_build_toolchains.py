@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import devmod
-from devmod_targets._programs import file_digest, version_of
+from devmod_targets._executables import file_digest, version_of
 from devmod_targets.build import toolchains
 from devmod_targets.build.plan import Job
 

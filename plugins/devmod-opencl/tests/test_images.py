@@ -454,7 +454,7 @@ def test_images_of_a_binary(device: Any) -> None:
     from devmod_opencl import _driver
 
     module = devmod.compile(RESIZE, "opencl")
-    program = module["resize"].on(device)._launcher.programs.get(device)
+    program = module["resize"].on(device)._launcher.builds.get(device)
     binary = devmod.create("opencl", _driver.binary_of(program), "clbin", module.functions)
     picture = texels("r32float", (5, 7))
     result = device.image((7, 5), "r32float")

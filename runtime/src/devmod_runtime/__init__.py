@@ -13,6 +13,10 @@ from devmod.backend import environment_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod_runtime._builds import BuildLauncher as BuildLauncher
+    from devmod_runtime._builds import Builds as Builds
+    from devmod_runtime._builds import source_constants as source_constants
+    from devmod_runtime._builds import specialize_source as specialize_source
     from devmod_runtime._compilers import has_compiler as has_compiler
     from devmod_runtime._compilers import run_compiler as run_compiler
     from devmod_runtime._compilers import set_compiler as set_compiler
@@ -57,10 +61,6 @@ if TYPE_CHECKING:
     from devmod_runtime._module import source_text as source_text
     from devmod_runtime._profile import Profile as Profile
     from devmod_runtime._profile import profile as profile
-    from devmod_runtime._programs import ProgramLauncher as ProgramLauncher
-    from devmod_runtime._programs import Programs as Programs
-    from devmod_runtime._programs import source_constants as source_constants
-    from devmod_runtime._programs import specialize_source as specialize_source
     from devmod_runtime._trial import Trial as Trial
     from devmod_runtime._trial import was_killed as was_killed
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
@@ -100,8 +100,8 @@ _HOME = {
     "Lease": "_leases",
     "Pool": "_leases",
     "Profile": "_profile",
-    "ProgramLauncher": "_programs",
-    "Programs": "_programs",
+    "BuildLauncher": "_builds",
+    "Builds": "_builds",
     "RENDER_NODES": "_libraries",
     "RuntimeModule": "_module",
     "Sampler": "_device.image",
@@ -132,10 +132,10 @@ _HOME = {
     "read_capsule": "_device.dlpack_import",
     "run_compiler": "_compilers",
     "set_compiler": "_compilers",
-    "source_constants": "_programs",
+    "source_constants": "_builds",
     "source_text": "_module",
     "specialize_constants": "_launch.pipeline_constants",
-    "specialize_source": "_programs",
+    "specialize_source": "_builds",
     "verify": "tools.verify",
     "wait_interruptibly": "_uninterrupted",
     "was_killed": "_trial",

@@ -51,7 +51,7 @@ KNOWN = {
     "run": Entry("Run a function of a file, and compare or save its results.", "devmod-runtime", "devmod-opencl[pocl]"),
     "bench": Entry("Measure functions side by side.", "devmod-runtime", "devmod-opencl[pocl]"),
     "verify": Entry("Check a file, and compare its candidates here.", "devmod-runtime", "devmod-opencl[pocl]"),
-    "profile": Entry("Run a program, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "profile": Entry("Run a Python script, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
     "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),

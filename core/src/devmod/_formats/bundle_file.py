@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def bundle(*modules: Module, mixed: bool = False) -> Module:
-    """Return a node that holds candidates: modules of several kinds or variants of one program, or with different functions.
+    """Return a node that holds candidates: modules of several kinds or variants with the same functions, or with different ones.
 
     Its functions are those of all candidates. A function resolves to the first candidate that is installed here and has a
     device that it fits; see `load` for the order.

@@ -121,7 +121,7 @@ class ConstLoaderModule(Module):
 
 
 def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[str]]) -> Module:
-    """Create a module of constants, to import into a program.
+    """Create a module of constants, for other modules to import.
 
     Parameters
     ----------

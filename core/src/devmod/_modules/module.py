@@ -1,7 +1,7 @@
 """Module: the base class of every backend's module.
 
 A module is a unit of device code of one *kind* ("cuda", "opencl", …). It has functions, a source, bytes for saving, and imports of other
-modules, so that a program is a tree. A backend subclasses Module and implements `kind` and `get_function`. The default of every other
+modules, so that a file is a tree. A backend subclasses Module and implements `kind` and `get_function`. The default of every other
 method returns an empty result or raises FormatError.
 """
 
@@ -121,7 +121,7 @@ class Module(ProcessLocal, ABC):
         Raises
         ------
         FormatError
-            `other` is this module or imports it: a program is a tree.
+            `other` is this module or imports it: a file is a tree.
         """
         if not isinstance(other, Module):
             raise FormatError(f"{self.kind}: a module imports a Module, not {type(other).__name__}")
@@ -295,7 +295,7 @@ class LibraryModule(Module):
         return owner.get_function(name)
 
 
-# -- Walks over a program's tree of modules.
+# -- Walks over the tree of modules of a file.
 #
 # A module may be imported many times: 41 modules that each import the next one twice have 2**40 paths. So a walk visits each module
 # once, in time and memory linear in modules and imports. No walk recurses, since a chain of imports may be long.
@@ -409,6 +409,6 @@ def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
             if id(child) not in state:
                 pending.append(child)
             elif not state[id(child)]:
-                raise FormatError(f"the {child.kind} module imports itself, directly or through others: a program is a tree")
+                raise FormatError(f"the {child.kind} module imports itself, directly or through others: a file is a tree")
     finished.reverse()
     return finished

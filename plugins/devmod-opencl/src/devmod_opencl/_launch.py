@@ -17,7 +17,7 @@ from devmod_opencl._driver import cl, driver_error
 from devmod_opencl._linker import try_linker
 from devmod_opencl._pocl import check_space, name_processor
 from devmod_readers.options.opencl import is_supported
-from devmod_runtime import DeviceArray, Kernel, LaunchConfig, ProgramLauncher, Programs, call_uninterrupted, wait_interruptibly
+from devmod_runtime import BuildLauncher, Builds, DeviceArray, Kernel, LaunchConfig, call_uninterrupted, wait_interruptibly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _FORM = "arguments with access, and binary"
 _BINARIES = DiskCache("opencl")
 
 
-class OpenCLPrograms(Programs):
+class OpenCLPrograms(Builds):
     """The programs of one payload, one for each device and set of constants.
 
     Parameters
@@ -495,7 +495,7 @@ def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     return pairs
 
 
-class OpenCLLauncher(ProgramLauncher):
+class OpenCLLauncher(BuildLauncher):
     """One function of an OpenCL module."""
 
     kind = "opencl"
@@ -504,12 +504,12 @@ class OpenCLLauncher(ProgramLauncher):
 
     @property
     def format(self) -> str:
-        fmt: str = self.programs.fmt
+        fmt: str = self.builds.fmt
         return fmt
 
     def default_device(self) -> Device:
         # Each device takes a source, and asking takes time at each call.
-        return devices()[0] if self.programs.text else device_of_call(devices(), self.format)
+        return devices()[0] if self.builds.text else device_of_call(devices(), self.format)
 
     def checks_plain(self, arguments: Sequence[Argument]) -> bool:
         numbers = [each for each in arguments if each.plain_packer is not None]
@@ -520,7 +520,7 @@ class OpenCLLauncher(ProgramLauncher):
         )
 
     def kernel(self, device: OpenCLDevice) -> OpenCLKernel:
-        return OpenCLKernel(self.info, self.programs, device)
+        return OpenCLKernel(self.info, self.builds, device)
 
     def local(self, nbytes: int) -> Any:
         return cl.LocalMemory(nbytes)

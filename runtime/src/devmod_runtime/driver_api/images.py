@@ -8,7 +8,7 @@ from devmod import Target
 from devmod.backend import Once, find_spec
 from devmod.errors import DeviceNotFoundError, FormatError, FunctionNotFoundError, did_you_mean, list_names
 from devmod_readers.variables import read_variables
-from devmod_runtime import Programs, run_compiler
+from devmod_runtime import Builds, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ def architecture_rules(kind: str) -> tuple[Callable[[str, Binary], str], Callabl
     return spec.architecture, spec.rank
 
 
-class DriverImages(Programs):
+class DriverImages(Builds):
     """The images of one payload and set of constants, one for each device. A subclass loads them.
 
     Parameters

@@ -11,7 +11,7 @@ from devmod._values.dtypes import describe_value
 from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
 from devmod_readers.parameters import follower_numbers, group_values
-from devmod_runtime import Kernel, ProgramLauncher
+from devmod_runtime import BuildLauncher, Kernel
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.device import DriverStream
 from devmod_runtime.driver_api.driver import ParameterBlock
@@ -450,8 +450,8 @@ class DriverKernel(Kernel):
 # -- The functions of a module.
 
 
-class DriverLauncher(ProgramLauncher):
-    """One function of a module, whose programs are `DriverImages`.
+class DriverLauncher(BuildLauncher):
+    """One function of a module, whose builds are `DriverImages`.
 
     Attributes
     ----------
@@ -468,7 +468,7 @@ class DriverLauncher(ProgramLauncher):
     has_packs = True
 
     def kernel(self, device: Device) -> DriverKernel:
-        return self.kernel_type(self.info, self.programs.get(device))
+        return self.kernel_type(self.info, self.builds.get(device))
 
     def default_device(self) -> Device:
         return self.adoption.devices()[0]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from devmod.backend import temporary_folder
 from devmod.errors import ToolchainNotFoundError, not_installed
-from devmod_targets._programs import library_folders
+from devmod_targets._executables import library_folders
 from devmod_targets.authoring._process import own_environment, run_program
 
 TYPE_CHECKING = False

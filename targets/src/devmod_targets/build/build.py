@@ -11,7 +11,7 @@ import devmod
 from devmod.backend import DiskCache, file_name, path_problem
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
-from devmod_targets._programs import file_digest
+from devmod_targets._executables import file_digest
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry

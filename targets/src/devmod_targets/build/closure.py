@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from devmod.backend import open_regular
 from devmod.errors import CompileError
+from devmod_targets._executables import state_from_stat, state_of
 from devmod_targets._included import IncludedNames, imported_names, included_names, macro_files
-from devmod_targets._programs import state_from_stat, state_of
 from devmod_targets._text import decode_source
 
 TYPE_CHECKING = False

@@ -20,7 +20,7 @@ import devmod_targets
 from devmod.backend import environment_text, find_program
 from devmod.errors import DevmodError
 from devmod.plugins import CORE, find_spec, registered
-from devmod_targets._programs import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of, library_folders
+from devmod_targets._executables import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of, library_folders
 from devmod_targets._text import header_files
 from devmod_targets.build.closure import SystemHeaders
 from devmod_targets.build.matrix import suffix_of

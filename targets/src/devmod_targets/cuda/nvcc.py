@@ -19,7 +19,7 @@ from typing import NamedTuple, NoReturn
 
 from devmod.backend import compile_error, find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_installed
-from devmod_targets._programs import state_of
+from devmod_targets._executables import state_of
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.authoring._process import compiler_folder, dependencies, own_environment, run_program

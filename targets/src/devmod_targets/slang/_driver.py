@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
-from devmod_targets._programs import version_of
+from devmod_targets._executables import version_of
 from devmod_targets._text import dropped_print
 from devmod_targets.authoring import _library, options_and_defines, warn_caller
 from devmod_targets.authoring._process import compiler_folder, dependencies, digests_of, run_program

@@ -11,8 +11,8 @@ from devmod import Origin
 from devmod.backend import find_program
 from devmod.errors import CompileError, DevmodError, FormatError, ToolchainNotFoundError, compile_error, not_installed
 from devmod.targets.vulkan import SPEC
+from devmod_targets._executables import version_of
 from devmod_targets._included import unresolved_names
-from devmod_targets._programs import version_of
 from devmod_targets._text import COMMENT, dropped_print
 from devmod_targets.authoring import (
     CompileRequest,

@@ -1,4 +1,4 @@
-"""The programs of a payload whose source has a C preprocessor, one for each set of constants."""
+"""The builds of a payload whose source has a C preprocessor, for each set of constants."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo, Interface
 
 
-class Programs:
-    """Base class of the programs of one payload and set of constants. A backend builds them for its devices.
+class Builds:
+    """Base class of the builds of one payload with one set of constants. A backend makes one for each device or architecture.
 
     A subclass sets the attributes, and defines `with_constants` and `is_option`.
 
@@ -90,7 +90,7 @@ class Programs:
         return source_constants(self.source)
 
     def specialize(self, constants: Mapping[str, object]) -> Self:
-        """Return the programs with values for constants, in addition to those that are set. Equal values give the same object.
+        """Return the builds with values for constants, in addition to those that are set. Equal values give the same object.
 
         Raises
         ------
@@ -108,41 +108,41 @@ class Programs:
             )
         constants = {**self._set, **constants}
         key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
-        programs = self._specialized.get(key)
-        return programs if programs is not None else self._specialized.setdefault(key, self.with_constants(constants))
+        builds = self._specialized.get(key)
+        return builds if builds is not None else self._specialized.setdefault(key, self.with_constants(constants))
 
     def with_constants(self, constants: Mapping[str, object]) -> Self:
-        """Return new programs of the payload with these values for constants, and no others."""
+        """Return new builds of the payload with these values for constants, and no others."""
         raise NotImplementedError
 
 
-class ProgramLauncher(Launcher):
-    """One function of a module whose payload is `Programs`. Its kernels have the attribute `required_block`, None without such a block.
+class BuildLauncher(Launcher):
+    """One function of a module whose payload is `Builds`. Its kernels have the attribute `required_block`, None without such a block.
 
     Parameters
     ----------
-    info, programs
-        The function, and the programs of its module.
+    info, builds
+        The function, and the builds of its module.
     interface
         The interface, if it is not that of `info`.
     """
 
-    def __init__(self, info: FunctionInfo, programs: Any, interface: Interface | None = None) -> None:
-        self.info, self.programs, self.interface = info, programs, interface
+    def __init__(self, info: FunctionInfo, builds: Any, interface: Interface | None = None) -> None:
+        self.info, self.builds, self.interface = info, builds, interface
 
     @property
     def constants(self) -> Sequence[str]:
-        constants: Sequence[str] = self.programs.constants
+        constants: Sequence[str] = self.builds.constants
         return constants
 
     def specialize(self, constants: Mapping[str, object]) -> Self:
-        programs, interface = self.programs.specialize(constants), self.info.interface
-        launcher = type(self)(self.info, programs)
+        builds, interface = self.builds.specialize(constants), self.info.interface
+        launcher = type(self)(self.info, builds)
         if interface is None or interface.block is None:
             return launcher
         # The block size in the interface may depend on the constants, so it is read from the kernel that was built with them.
         kernel: Any = launcher.kernel(launcher.default_device())
-        return type(self)(self.info, programs, interface.replace(block=kernel.required_block))
+        return type(self)(self.info, builds, interface.replace(block=kernel.required_block))
 
 
 # -- Constants of a source payload, set by the receiver: `Function.specialize` for sources with a C preprocessor.

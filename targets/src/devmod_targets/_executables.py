@@ -1,4 +1,4 @@
-"""The programs that compile: their libraries, and what is cached on the disk by the state of files, such as digests and versions."""
+"""The executables that compile: their libraries, and what is cached on the disk by the state of files, such as digests and versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-#: The shared libraries of the programs that process shaders.
+#: The shared libraries of the executables that process shaders.
 SHADER_LIBRARIES = r"lib(?:glslang|SPIRV|shaderc|dx).*\.(?:so|dylib)"
 #: The longest step of the clock of a file system, that of FAT, in nanoseconds. Two changes within one step give one state.
 _TIME_STEP = 2_000_000_000
@@ -98,15 +98,15 @@ def version_of(program: str, ask: Callable[[], str]) -> str:
     return text_of_files(f"version {program}", [path, *libraries_of([path], SHADER_LIBRARIES)], ask)
 
 
-def libraries_of(programs: Iterable[str], names: str) -> list[str]:
-    """Return the shared libraries that match a pattern, in the folders of libraries beside programs."""
-    prefixes = dict.fromkeys(os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in programs)
+def libraries_of(executables: Iterable[str], names: str) -> list[str]:
+    """Return the shared libraries that match a pattern, in the folders of libraries beside executables."""
+    prefixes = dict.fromkeys(os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in executables)
     return sorted({path for prefix in prefixes for path in libraries_in(prefix, names)})
 
 
 @cache
 def libraries_in(prefix: str, names: str) -> list[str]:
-    """Return the shared libraries of a prefix such as ``/usr``. Cached: a build looks them up for several programs."""
+    """Return the shared libraries of a prefix such as ``/usr``. Cached: a build looks them up for several executables."""
     result = []
     matches = re.compile(names).match
     for folder in (f"{prefix}/lib", f"{prefix}/lib64", *glob.glob(f"{glob.escape(prefix)}/lib/*-linux-*")):
