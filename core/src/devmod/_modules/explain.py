@@ -176,8 +176,9 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
             refused.append((each, next((reason for family, reason in _REASONS if isinstance(why, family)), "broken"), str(why)))
             continue
         label = "" if fits is None else devices.device_label(fits)
-        problem = _unknown(each, name)
-        yield _candidate(each, "unknown" if problem else outcome, label, "", f"{label or each.kind} decides: {problem}" if problem else why)
+        # The architecture alone of a described device is compared.
+        problem = _unknown(each, name) if getattr(fits, "capabilities", None) is not None else ""
+        yield _candidate(each, "unknown" if problem else outcome, label, "", f"{label} decides: {problem}" if problem else why)
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
