@@ -108,21 +108,24 @@ def test_needs_are_reasons(register: Register) -> None:
 
 def test_a_function_without_an_interface_is_unknown(register: Register, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Runtime(register, "opencl", "")
-    Runtime(register, "cuda", devices=False)
+    Runtime(register, "cuda", "sm_80")
     bare = {"f": devmod.FunctionInfo("k", ["handle"])}
     file = tmp_path / "k.devmod"
-    devmod.save(
-        devmod.bundle(*(devmod.create_with_fallback(kind, b"k", fmt, bare) for kind, fmt in (("opencl", "cl"), ("cuda", "ptx")))), file
-    )
+    devmod.save(devmod.bundle(devmod.create_with_fallback("opencl", b"k", "cl", bare), ptx("sm_80")), file)
     explanation = devmod.explain(devmod.load_from_file(file))
-    why = "decides: the function has no interface, so only its payload has what it needs"
     assert outcomes(explanation) == [
-        ("unknown", "opencl/cl", "opencl:0", "", f"opencl:0 {why}{THERE}"),
-        ("unknown", "cuda/ptx", "", "", f"cuda {why}{THERE}"),
+        (
+            "unknown",
+            "opencl/cl",
+            "opencl:0",
+            "",
+            "opencl:0 decides: the function has no interface, so only its payload has what it needs" + THERE,
+        ),
+        ("fits", "cuda/ptx for compute_80:ptx8.0", "cuda:0", "", "it fits cuda device 0, sm_80" + THERE),
     ]
     assert explanation.best("f") == explanation.functions["f"][0]
     code, out, _ = run(capsys, file, "--here", "--json")
-    assert (code, [each["outcome"] for each in json.loads(out)["functions"]["f"]]) == (0, ["unknown", "unknown"])
+    assert (code, [each["outcome"] for each in json.loads(out)["functions"]["f"]]) == (0, ["unknown", "fits"])
 
 
 def test_nothing_is_loaded(register: Register) -> None:

@@ -75,7 +75,14 @@ def test_the_interface_of_the_best_variant_alone_moves(server: Server, register:
     assert module["f"].info.interface == info.interface
     starts = [server.files["k.devmod"].index(each.save_to_bytes()) for each in variants]  # type: ignore[union-attr]
     assert [span.partition("-")[0] for span in server.spans] == ["0", str(starts[1])]
-    assert [each.variant for each in devmod.explain(module, "f").functions["f"]] == ["3", "2", "1"]
+    unread = "toy:0 decides: what the function needs moves with its payload, which a call does not get"
+    assert [(each.variant, each.outcome) for each in devmod.explain(module, "f").functions["f"]] == [
+        ("3", "best"),
+        ("2", "unknown"),
+        ("1", "unknown"),
+    ]
+    assert devmod.explain(module, "f").functions["f"][1].text.partition(";")[0] == unread
+    assert len(server.spans) == 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", [20, 2000], ids=["small", "large"])

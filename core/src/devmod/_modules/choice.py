@@ -97,8 +97,24 @@ def choose(
     raise _no_candidate(name, notes)
 
 
+def interface_of(module: Module, name: str) -> Interface | None:
+    """Return the interface of a module's function; None if it has none, or is damaged: its first use raises the error."""
+    try:
+        info = module.functions.get(name)
+    except DevmodError:
+        return None
+    return info.interface if info is not None else None
+
+
 def verdicts(
-    name: str, module: Module, owners: Sequence[Module], prefer: tuple[str, ...], device: Device | None = None, *, described: bool = False
+    name: str,
+    module: Module,
+    owners: Sequence[Module],
+    prefer: tuple[str, ...],
+    device: Device | None = None,
+    *,
+    described: bool = False,
+    read: Callable[[Module, str], Interface | None] = interface_of,
 ) -> Iterator[Verdict]:
     """Yield each candidate once: kind by kind in the order of the choice, and of each kind those that cannot run first, then the best.
 
@@ -112,6 +128,8 @@ def verdicts(
         As for `choose`.
     described
         Whether the device is a description of another machine's: what is installed here then does not matter.
+    read
+        Returns the interface of a candidate's function.
     """
     for kind, group in _by_kind(owners, prefer).items():
         usable: list[Module] = list(group)
@@ -122,7 +140,7 @@ def verdicts(
             notes = [(each, None, False, problem) for each, problem in problems if problem is not None]
         yield from notes
         if usable:
-            yield from _on_devices(name, module, kind, usable, device, described=described)
+            yield from _on_devices(name, module, kind, usable, device, described=described, read=read)
 
 
 def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
@@ -134,7 +152,14 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
 
 
 def _on_devices(
-    name: str, owner: Module, kind: str, usable: Sequence[Module], target_device: Device | None, *, described: bool
+    name: str,
+    owner: Module,
+    kind: str,
+    usable: Sequence[Module],
+    target_device: Device | None,
+    *,
+    described: bool,
+    read: Callable[[Module, str], Interface | None],
 ) -> Iterator[Verdict]:
     """Yield the candidates of one kind with a runtime: those that fit no device first, then the others, best first."""
     try:
@@ -153,7 +178,7 @@ def _on_devices(
     lacking: dict[Module, DevmodError] = {}
 
     def verdict(module: Module) -> Verdict:
-        if problem := fits(requirements(_interface_of(module, name), module.format), getattr(device, "capabilities", None)):
+        if problem := fits(requirements(read(module, name), module.format), getattr(device, "capabilities", None)):
             lacking[module] = DeviceNotFoundError(problem, kind=kind)
             return refusal(module)
         # Behind the colon stand features, of which Vulkan has fifty.
@@ -217,15 +242,6 @@ def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
     if not devices:
         raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
     return devices if holds_candidates(module) else [device_of_call(devices, module.format)]
-
-
-def _interface_of(module: Module, name: str) -> Interface | None:
-    """Return the interface of a module's function; None if it has none, or is damaged: its first use raises the error."""
-    try:
-        info = module.functions.get(name)
-    except DevmodError:
-        return None
-    return info.interface if info is not None else None
 
 
 def _rank(rank: Any, module: Module, arch: str) -> int | None:

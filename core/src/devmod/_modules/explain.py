@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name, verdicts
+from devmod._modules.choice import candidate_name, interface_of, verdicts
 from devmod._modules.module import holds_candidates, owner_of, walk
+from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins import devices
 from devmod._plugins.discovery import shared_scan
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from devmod import Device
     from devmod._modules.module import Module
+    from devmod._values.info import Interface
 
 #: The reason for a refusal, by the class of its error; that of another class is "broken".
 _REASONS = ((NotRegisteredError, "not installed"), (RuntimeNotLinkedError, "not installed"), (DeviceNotFoundError, "no device"))
@@ -44,7 +46,7 @@ class Candidate(NamedTuple):
         Those of its module. The variant is its architecture; "" if it has none.
     outcome
         "best" for the candidate that a call gets, "fits" for the others that can run, "refused" for those that cannot. "unknown" in the
-        place of "best" or "fits" if only the payload has what the function needs: its driver decides.
+        place of "best" or "fits" if only the payload has what the function needs, which is not read: its driver decides.
     compiles
         Whether a compiler on the machine of the device compiles it before its first launch: it is source or PTX.
     device
@@ -171,20 +173,31 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
     fitting = [each for each in owners if device is None or each.kind == device.kind]
     refused = [(each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting]
     outcome = "best"
-    for each, fits, _, why in verdicts(name, owner, fitting, prefer, device, described=isinstance(device, _Described)):
+
+    def is_unread(module: Module) -> bool:
+        """Whether a candidate behind the one that a call gets is at a URL: its interface is there beside its payload."""
+        return outcome == "fits" and isinstance(module, StoredModule) and module.is_remote
+
+    def read(module: Module, name: str) -> Interface | None:
+        return None if is_unread(module) else interface_of(module, name)
+
+    for each, fits, _, why in verdicts(name, owner, fitting, prefer, device, described=isinstance(device, _Described), read=read):
         if isinstance(why, DevmodError):
             refused.append((each, next((reason for family, reason in _REASONS if isinstance(why, family)), "broken"), str(why)))
             continue
         label = "" if fits is None else devices.device_label(fits)
-        problem = _unknown(each, name)
-        yield _candidate(each, "unknown" if problem else outcome, label, "", f"{label or each.kind} decides: {problem}" if problem else why)
+        # The architecture alone of a described device is compared.
+        problem = _unknown(each, name, is_unread(each)) if getattr(fits, "capabilities", None) is not None else ""
+        yield _candidate(each, "unknown" if problem else outcome, label, "", f"{label} decides: {problem}" if problem else why)
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
 
 
-def _unknown(module: Module, name: str) -> str:
+def _unknown(module: Module, name: str, is_unread: bool) -> str:
     """Return why it is unknown what a function needs of a device, as a clause; "" if it is known."""
+    if is_unread:
+        return "what the function needs moves with its payload, which a call does not get"
     try:
         info = module.functions.get(name)
     except DevmodError as error:  # the first use raises it

@@ -126,6 +126,11 @@ class StoredModule(Module):
         return self._place or "the stored bytes"
 
     @property
+    def is_remote(self) -> bool:
+        """Whether the module's bytes are at a URL, and the first use of them moves them."""
+        return "://" in self.place and "bytes" not in self._once
+
+    @property
     def code(self) -> Code:
         """The payload, as slices of the stored bytes; b"" for a kind whose target spec is not installed."""
         contents = self._contents()

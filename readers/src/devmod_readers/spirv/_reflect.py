@@ -547,12 +547,7 @@ class Layouts:
         if inner.runtime_sized:
             raise error("is damaged: it has an array of runtime arrays")
         (step,) = stride
-        layout = Layout(
-            0,
-            fitting(inner.align, step),
-            element=_element_of(inner, step),
-            base=inner.base if step == inner.size else "",
-        )
+        layout = _strided(inner, step)
         layout.struct = inner if inner.fields is not None else inner.struct if step == inner.size else None
         layout.specialized = inner.specialized or (opcode == 28 and operands[1] in self._specialized)
         if opcode == 29:
@@ -605,12 +600,7 @@ class Layouts:
         if ROW_MAJOR in decorations:
             column, count = _vector(lane, column.size // int(lanes), count), int(lanes)
         (step,) = stride
-        layout = Layout(
-            0,
-            fitting(column.align, step),
-            element=_element_of(column, step),
-            base=column.base if step == column.size else "",
-        )
+        layout = _strided(column, step)
         layout.add_dimension(column, count, step)
         for array in reversed(arrays):
             layout = self._array(array, layout)
@@ -640,6 +630,11 @@ def _scalar(opcode: int, operands: tuple[int, ...]) -> str:
     if name is None:
         raise error(f"has a number of {operands[0]} bits in an encoding that devmod does not support")
     return name
+
+
+def _strided(inner: Layout, step: int) -> Layout:
+    """Return an empty array of elements with a stride."""
+    return Layout(0, fitting(inner.align, step), element=_element_of(inner, step), base=inner.base if step == inner.size else "")
 
 
 def _element_of(inner: Layout, step: int) -> tuple[str, int]:
