@@ -9,12 +9,15 @@ without it.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import tomllib
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
@@ -107,12 +110,16 @@ def update_copy() -> Path:
 def run(python: Path, tests: list[Path], option: str) -> tuple[str, str]:
     """Run tests up to the first failure; return that test, or "" if all pass, and the end of the output."""
     command = [str(python), "-m", "pytest", "-x", "-q", "-m", "not volume", option, *map(str, tests)]
-    try:
-        process = subprocess.run(command, cwd=COPY, capture_output=True, text=True, check=False, timeout=_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        return "a test, which hangs", ""
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", process.stdout, re.MULTILINE)
-    output = (process.stdout + process.stderr).strip().rpartition("\n")[2]
+    with subprocess.Popen(command, cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            out, errors = process.communicate(timeout=_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return "a test, which hangs", ""
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # also what a test has started, such as a kernel that never ends
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", out, re.MULTILINE)
+    output = (out + errors).strip().rpartition("\n")[2]
     return (failed[1] if failed else f"exit code {process.returncode}") if process.returncode else "", output
 
 
