@@ -35,6 +35,9 @@ GROUP = "without the emulator of RDNA3"
 
 ROOT = Path(__file__).resolve().parent
 
+#: Rows of the conformance kit that start processes. make test runs them for OpenCL: each backend has tests of its own forks.
+PROCESS_ROWS = {"R8", "R33-several", "R37-forks", "R37-interrupts", "R38-compiled"}
+
 #: What a person or a CI service may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
 SETTINGS = (
     "CI",
@@ -58,9 +61,18 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Mark more tests as volume: those that `volume_but` leaves out, and the simulators' own, which the tests of the backends use."""
+    """Mark more tests as volume.
+
+    Those that `volume_but` leaves out, the simulators' own, which the tests of the backends use, and the kits' rows that start processes.
+    """
     for item in items:
         kept = item.get_closest_marker("volume_but")
+        if (
+            item.path.match("plugins/*/tests/test_conformance.py")
+            and "devmod-opencl" not in item.path.parts
+            and item.name.removeprefix("test_row[").removesuffix("]") in PROCESS_ROWS
+        ):
+            item.add_marker("volume")
         if (kept is not None and item.callspec.id not in kept.args) or item.path.is_relative_to(ROOT / "simulators"):
             item.add_marker("volume")
 

@@ -947,7 +947,7 @@ def build_editable(folder, config=None, metadata=None):
 DEPENDENCIES = f"import sys\nsys.path.append({str(Path(importlib_metadata.__file__).parents[1])!r})\n"
 
 
-@pytest.fixture(scope="module", params=["pip", "uv"])
+@pytest.fixture(scope="module", params=[pytest.param("pip", marks=pytest.mark.volume), "uv"])
 def installer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[..., None]]:
     """Return the interpreter of a new virtual environment, and a function that runs its pip without a network."""
     base = tmp_path_factory.mktemp(request.param)

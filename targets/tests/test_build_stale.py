@@ -259,7 +259,7 @@ CASES: dict[str, tuple[Sequence[str], dict[str, str | None], str, str, dict[str,
 
 
 #: `make test` has one case for every target, and the others for the first of their targets.
-QUICK = [f"a changed header-{target}" for target in TARGETS] + [f"{case}-{targets[0]}" for case, (targets, *_) in CASES.items()]
+QUICK = [f"{case}-{targets[0]}" for case, (targets, *_) in CASES.items()]
 
 
 @pytest.mark.once

@@ -137,6 +137,7 @@ def test_the_standard_headers_of_cpp() -> None:
     ]
 
 
+@pytest.mark.volume
 @pytest.mark.once
 def test_functions_of_the_cpp_library_are_no_functions_of_the_module() -> None:
     source = """

@@ -114,6 +114,7 @@ def test_a_program_with_host_code_gives_its_kernels() -> None:
     assert module.origin.target == "cuda -arch=sm_90 -compiler=nvcc"
 
 
+@pytest.mark.volume
 def test_a_fatbin_has_a_member_for_each_architecture() -> None:
     fatbin = devmod.compile(SAXPY, "cuda -arch=sm_90a,compute_80 -compiler=nvcc -format=fatbin")
     members = fatbin_members(bytes(fatbin.wire_parts()[-1]))
@@ -369,6 +370,7 @@ def test_a_quote_in_a_name_and_lines(compiler: str, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.volume
 def test_warnings_of_both_compilers() -> None:
     text = "#include <vector>\n#warning of the preprocessor\n" + SAXPY.replace("{ int i", "{ int unused; int i")
     with pytest.warns(UserWarning, match="nvcc has warnings") as caught:
@@ -521,6 +523,7 @@ def test_a_changed_header_of_the_host_is_another_origin(tmp_path: Path, monkeypa
     assert len({origin.toolchain for origin in origins if origin}) == 2
 
 
+@pytest.mark.volume
 def test_the_key_of_a_build_has_the_compilers_and_the_hosts_headers() -> None:
     from devmod_targets.build import toolchains
     from devmod_targets.build.plan import Job
@@ -556,6 +559,7 @@ def test_the_key_of_a_build_has_headers_below_a_linked_folder(tmp_path: Path, mo
     assert len(keys) == 2
 
 
+@pytest.mark.volume
 def test_a_build_is_cached_by_its_inputs(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('#include <vector>\n#include "part.h"\n' + SAXPY)
     (tmp_path / "part.h").write_text("#define PART 1\n")

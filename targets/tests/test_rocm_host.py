@@ -67,6 +67,7 @@ def program() -> devmod.Module:
     return devmod.compile(PROGRAM, GFX1100, language="HIP")
 
 
+@pytest.mark.volume
 def test_a_program_has_the_kernels_that_it_launches(program: devmod.Module) -> None:
     assert [f"{name} {info}" for name, info in program.functions.items()] == [
         "scale <FunctionInfo _Z5scalePKfPf3Howm(x: float32* r, y: float32* rw, how: {count: uint32, factor: float32}, n: uint64) subgroup 32>",

@@ -310,6 +310,7 @@ def test_the_end_of_the_program_ends_its_compile(call: str, count: int, then: st
     assert survivors == []
 
 
+@pytest.mark.volume
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the open files of a process")
 def test_the_limit_on_open_files(tmp_path: Path) -> None:
     """Each fork starts a process of the library, with one more file that it may open."""
