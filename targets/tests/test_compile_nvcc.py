@@ -476,8 +476,8 @@ def test_the_bytes_depend_on_no_folder_and_on_no_variable(tmp_path: Path) -> Non
     assert len(results) == 1, results
 
 
+@pytest.mark.volume
 @pytest.mark.row("R38")
-@pytest.mark.volume_but("options0")
 @pytest.mark.parametrize("options", [(), ("-lineinfo",), ("-G",)])
 def test_a_program_without_external_names_has_the_same_bytes(options: tuple[str, ...], tmp_path: Path) -> None:
     """cicc's own identifier of such a program has the number of its process."""

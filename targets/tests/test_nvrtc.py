@@ -128,6 +128,7 @@ extern "C" __global__ void k(float *x, const char *s, int *i) {
 """
 
 
+@pytest.mark.volume
 @pytest.mark.once
 def test_the_standard_headers_of_cuda_std_and_ours_are_compatible() -> None:
     ours = "".join(f"#include <{header}>\n" for header in host_headers())

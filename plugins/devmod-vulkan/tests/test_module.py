@@ -914,8 +914,8 @@ def needs_layers(validate: str) -> None:
 @pytest.mark.parametrize(
     ("staging", "names"),
     [
-        ("", "order or batch"),
-        pytest.param("", "views or copy or copies or read or written or empty", marks=pytest.mark.volume),
+        ("", "order or results_of_its_body"),
+        pytest.param("", "batch or views or copy or copies or read or written or empty", marks=pytest.mark.volume),
         pytest.param("1", "", marks=pytest.mark.volume),
     ],
 )
