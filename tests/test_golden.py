@@ -92,7 +92,7 @@ def uses_this_library(path: Path) -> bool:
 @pytest.mark.row("R17", "R18", "R38")
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_the_same_payload_gives_the_bytes_of_the_golden_file(path: Path) -> None:
-    if path.parent.name == "v2" and not uses_this_library(path):
+    if path.suffix == ".devmod" and not uses_this_library(path):
         pytest.skip(f"the file was compressed by another version of libzstd than {golden.library()}")
     assert golden.files(path.parent.name)[path.name] == path.read_bytes()
 
