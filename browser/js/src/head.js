@@ -203,12 +203,9 @@ function readEntry(reader, number) {
       result.functions = [];
       for (let count = reader.readArray(); count > 0; count--) result.functions.push(reader.readStr());
     } else if (key === "origin") result.origin = readOrigin(reader);
-    else if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
-    else if (key === "sha256") result.digest = reader.readBin().slice();
-    else if (key === "zstd") result.unpacked = readUnpacked(reader);
     else if (key === "repeats") result.repeats = readRepeats(reader);
     else if (key === "sources") result.sources = reader.readInt(0, 2 ** 32 - 1);
-    else reader.readValue();
+    else readPlace(reader, key, result);
   }
   reader.field = subject;
   const bare = result.kind === "bundle" || result.kind === "_lib";
@@ -245,15 +242,26 @@ function readSources(reader, number) {
     const key = reader.readKey(taken);
     taken.add(key);
     reader.field = `${subject}, ${key}`;
-    if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
-    else if (key === "sha256") result.digest = reader.readBin().slice();
-    else if (key === "zstd") result.unpacked = readUnpacked(reader);
-    else reader.readValue();
+    readPlace(reader, key, result);
   }
   reader.field = subject;
   const missing = LOCATION.find((key) => !taken.has(key));
   if (missing || result.digest.length !== 32) throw reader.error(missing ? `no ${missing}` : `a sha256 of ${result.digest.length} bytes`, start);
   return result;
+}
+
+/**
+ * Read a field of the place of bytes; skip the value of an unknown key.
+ *
+ * @param {Reader} reader
+ * @param {string} key
+ * @param {RawEntry | RawBlob} result
+ */
+function readPlace(reader, key, result) {
+  if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
+  else if (key === "sha256") result.digest = reader.readBin().slice();
+  else if (key === "zstd") result.unpacked = readUnpacked(reader);
+  else reader.readValue();
 }
 
 /** Read the size of what was compressed. Its digest is not used here. @param {Reader} reader */

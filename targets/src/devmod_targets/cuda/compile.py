@@ -132,8 +132,9 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         check_program(request, each, program.log)
     if fmt == "cuda":
         check_visible(request, ptx[0], programs[0].lowered)
-    _check_equal(archs, [dict.fromkeys(own_kernels(text, is_nvcc=is_nvcc)) for text in ptx] if len(ptx) > 1 else [{}])
-    fmaps, reader = read_functions(request, source, programs, preprocessed[0] if preprocessed else None, early)
+    entries = [own_kernels(text, is_nvcc=is_nvcc) for text in ptx]
+    _check_equal(archs, [dict.fromkeys(each) for each in entries])
+    fmaps, reader = read_functions(request, source, programs, entries, preprocessed[0] if preprocessed else None, early)
     _check_equal(archs, fmaps)
     toolchain = [compiler.toolchain(preprocessed) if preprocessed else nvrtc.toolchain(), *filter(None, [reader])]
     if fmt == "fatbin":
@@ -152,7 +153,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
     ]
     # The receiver of a source may compile it for another architecture, and a fatbin has several.
-    fmap = with_shared_memory(fmaps[0], own_kernels(ptx[0], is_nvcc=is_nvcc)) if fmt in ("ptx", "cubin") else fmaps[0]
+    fmap = with_shared_memory(fmaps[0], entries[0]) if fmt in ("ptx", "cubin") else fmaps[0]
     files = {**source.files, **unresolved_names(source.text, parents=True)}
     return (
         Payload("cuda", code, fmt, fmap, texts, origin, files),

@@ -57,6 +57,7 @@ def read_functions(
     request: CompileRequest,
     source: SelfContainedSource,
     programs: Sequence[Program],
+    entries: Sequence[Mapping[str, KernelEntry]],
     preprocessed: PreprocessedSource | None = None,
     early: SourceKernels | None = None,
 ) -> tuple[list[dict[str, FunctionInfo]], str]:
@@ -68,6 +69,8 @@ def read_functions(
         The request, and its self-contained source.
     programs
         The result of the compiler for each architecture.
+    entries
+        The kernels of each program, of `own_kernels`.
     preprocessed
         The preprocessed program of nvcc; None for NVRTC. libclang then reads the symbols of the expressions, and nothing is compiled again.
     early
@@ -88,7 +91,6 @@ def read_functions(
         The source has no kernel, or the signature of a kernel contradicts its PTX.
     """
     texts = [program.ptx.decode() for program in programs]
-    entries = [own_kernels(ptx, is_nvcc=preprocessed is not None) for ptx in texts]
     symbols = [program.lowered for program in programs]
     try:
         kernels, reader = _read_kernels(request, source, list(zip(texts, symbols, entries, strict=True)), programs, preprocessed, early)
@@ -104,17 +106,16 @@ def read_functions(
             "such as name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
-    for fmap, ptx in zip(fmaps, texts, strict=True):
-        _check_sizes(request, fmap, ptx)
+    for fmap, each in zip(fmaps, entries, strict=True):
+        _check_sizes(request, fmap, each)
     return fmaps, reader
 
 
-def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], ptx: str) -> None:
+def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], entries: Mapping[str, KernelEntry]) -> None:
     """Raise CompileError for a declared function whose arguments have other sizes than those of the PTX."""
     declared = {info.name for info in (request.fmap or {}).values()}
-    entries = read_ptx(ptx, declared) if declared else {}
     for name, info in fmap.items():
-        if info.name in entries:
+        if info.name in declared and info.name in entries:
             try:
                 check_declared(info, entries[info.name])
             except FormatError as error:
