@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
+    from devmod._modules.compile import program as program
+    from devmod._modules.compile import step as step
     from devmod._modules.const_loader import const_loader as const_loader
     from devmod._modules.create import create as create
     from devmod._modules.create import create_with_fallback as create_with_fallback
@@ -91,7 +93,7 @@ _NAMES = {
     "_doctor": "Report doctor",
     "_formats.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",
-    "_modules.compile": "build compile",
+    "_modules.compile": "build compile program step",
     "_modules.const_loader": "const_loader",
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
     "_modules.explain": "Explanation explain",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
     from devmod._formats.blobs import COMPRESS_LEVELS as COMPRESS_LEVELS
     from devmod._formats.index import HEADER as HEADER
+    from devmod._formats.msgpack import Reader as Reader
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
     from devmod._formats.wire import decode as decode
@@ -57,12 +58,15 @@ if TYPE_CHECKING:
     from devmod._values.image_formats import ImageFormat as ImageFormat
     from devmod._values.info import PipelineConstant as PipelineConstant
     from devmod._values.info import constants_of as constants_of
+    from devmod._values.info import interface_text as interface_text
+    from devmod._values.param import members_by_value as members_by_value
     from devmod._values.requirements import LIMITS as LIMITS
     from devmod._values.requirements import Capabilities as Capabilities
     from devmod._values.requirements import Requirements as Requirements
     from devmod._values.requirements import device_of_call as device_of_call
     from devmod._values.requirements import fits as fits
     from devmod._values.requirements import requirements as requirements
+    from devmod._values.shapes import expression_text as expression_text
     from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
     from devmod._values.tags import GRID_TAGS as GRID_TAGS
@@ -80,6 +84,7 @@ _NAMES = {
     "_arrays.elements": "dtype_name_of",
     "_formats.blobs": "COMPRESS_LEVELS",
     "_formats.index": "HEADER",
+    "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",
     "_formats.wire": "decode",
     "_modules.fallback": "FallbackModule",
@@ -101,8 +106,10 @@ _NAMES = {
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
     "_values.features": "FEATURES",
     "_values.image_formats": "IMAGE_FORMATS ImageFormat",
-    "_values.info": "PipelineConstant constants_of",
+    "_values.info": "PipelineConstant constants_of interface_text",
+    "_values.param": "members_by_value",
     "_values.requirements": "Capabilities LIMITS Requirements device_of_call fits requirements",
+    "_values.shapes": "expression_text",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),

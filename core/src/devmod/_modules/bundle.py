@@ -9,6 +9,7 @@ from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
 from devmod._util.text import is_valid_name, lower_case_hint
 from devmod.errors import ArgumentError, FormatError, FunctionNotFoundError, function_not_found, list_names
+from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -187,6 +188,8 @@ class BundleModule(Module):
         )
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
+        if owners[0].kind == PROGRAM:  # it chooses among the candidates of its kernels
+            return owners[0]._function_on(name, device)
         if all(each.kind != device.kind for each in owners):
             kinds = ", ".join(dict.fromkeys(each.kind for each in owners))
             raise ArgumentError(

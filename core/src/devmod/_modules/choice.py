@@ -6,10 +6,13 @@ the first device that any of them fits; an unreadable variant ("") comes last. A
 function requires (`fits`); the candidates are asked one by one, so that the interfaces behind the chosen one are not read. DEVMOD_DEVICE
 restricts a kind to one device. A candidate without a working runtime or device is skipped and noted. If the chosen candidate fails (its
 source does not compile, its bytes are damaged), the error is raised: another kind would hide it.
+
+A program runs its kernels on one device: the first of the first kind on which each of them has a candidate that fits.
 """
 
 from __future__ import annotations
 
+from devmod._modules.bundle import BundleModule
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import holds_candidates
 from devmod._modules.stored import StoredModule
@@ -29,17 +32,21 @@ from devmod.errors import (
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
+    quote_name,
 )
+from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device
     from devmod._modules.module import Module
     from devmod._values.info import Interface
 
+    #: A kind; the device on which each kernel of a program has a candidate that fits; these candidates; the reason, or why there is none.
+    ProgramVerdict = tuple[str, Device | None, dict[str, Module], str | DevmodError]
     #: A candidate; the device that it fits, and whether that is the default of its kind; why it fits, or the error that it does not.
     Verdict = tuple[Module, Device | None, bool, str | DevmodError]
 
@@ -143,6 +150,94 @@ def verdicts(
             yield from _on_devices(name, module, kind, usable, device, described=described, read=read)
 
 
+def program_verdicts(name: str, program: Module, device: Device | None = None, *, described: bool = False) -> Iterator[ProgramVerdict]:
+    """Yield each kind of a program's kernels once, in the order of the choice.
+
+    Parameters
+    ----------
+    name, program
+        The program, and its module, which imports the kernels.
+    device, described
+        As for `verdicts`.
+
+    Raises
+    ------
+    FormatError
+        The module imports no kernels, or two of its imports have one of the program.
+    """
+    owners = program_kernels(name, program)
+    order = next((each.order for each in program.imports if isinstance(each, BundleModule)), ())
+    groups = {kernel: _by_kind(candidates, ()) for kernel, candidates in owners.items()}
+    for kind in dict.fromkeys((*order, *(kind for group in groups.values() for kind in group))):
+        if not any(kind in group for group in groups.values()):
+            continue
+        try:
+            found: dict[str, Module] = {}
+            if device is not None and device.kind != kind:
+                raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
+            for kernel, group in groups.items():
+                problems = [None if described else _not_runnable(each) for each in group.get(kind, ())]
+                if not problems:
+                    raise DeviceNotFoundError(f"its kernel {kernel!r} has no candidate of this kind", kind=kind)
+                if (problem := problems[0]) is not None and None not in problems:
+                    raise problem
+            devices = [device] if device is not None else considered_devices(program, kind)
+            if devices is None:
+                raise DeviceNotFoundError("its runtime lists no devices", kind=kind)
+            unfit: list[str] = []
+            for each in devices:
+                found, problem = _fitting_kernels(program, groups, kind, each, described=described)
+                if problem is None:
+                    yield kind, each, found, f"each kernel has a candidate that fits {each}"
+                    break
+                unfit.append(str(problem))
+            else:
+                raise DeviceNotFoundError("; ".join(dict.fromkeys(unfit)), kind=kind)
+        except FormatError:
+            raise
+        except DevmodError as error:
+            yield kind, None, {}, error
+
+
+def _fitting_kernels(
+    program: Module, groups: Mapping[str, Mapping[str, Sequence[Module]]], kind: str, device: Device, *, described: bool
+) -> tuple[dict[str, Module], DevmodError | None]:
+    """Return the candidate of each kernel that fits a device, and the error if there is none of one."""
+    found = {}
+    for kernel, group in groups.items():
+        results = list(verdicts(kernel, program, group[kind], (), device, described=described))
+        module = next((module for module, fitting, _, _ in results if fitting is not None), None)
+        if module is None:
+            return found, DeviceNotFoundError(f"its kernel {kernel!r}: {results[-1][3]}", kind=kind)
+        found[kernel] = module
+    return found, None
+
+
+def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
+    """Return the candidates of each kernel of a program. Raise FormatError if there are none, or several imports have one."""
+    info = program.functions[name]
+    names: Any = info.interface.extra.get("kernels") if info.interface is not None else None
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise FormatError(f"the program {name!r} has no list of its kernels", kind=PROGRAM, function=name)
+    imports = [each for each in program.imports if each.kind != "const_loader"]
+    if not imports:
+        raise FormatError(
+            f"the program {name!r} has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and "
+            "devmod.loads(data) load a file with its kernels",
+            kind=PROGRAM,
+            function=name,
+        )
+    result: dict[str, list[Module]] = {}
+    for kernel in names:
+        owners = [each for each in imports if kernel in each.function_names]
+        if len(owners) != 1:
+            problem = "which no import of its module has" if not owners else "which two imports of its module have"
+            raise FormatError(f"the program {name!r} launches {quote_name(kernel)}, {problem}", kind=PROGRAM, function=name)
+        candidates = owners[0].candidates if isinstance(owners[0], BundleModule) else owners
+        result[kernel] = [each for each in candidates if kernel in each.function_names]
+    return result
+
+
 def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
     """Group the candidates by kind, in the order in which the kinds are tried."""
     groups: dict[str, list[Module]] = {}
@@ -222,7 +317,7 @@ def _not_runnable(module: Module) -> DevmodError | None:
 def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
     """Return the devices of a kind that a call of a module's function considers; None if its runtime has no entry point for devices.
 
-    They are that of DEVMOD_DEVICE alone, or else all for a bundle, and for another module the one where its functions run.
+    They are that of DEVMOD_DEVICE alone, or else all for a bundle or a program, and for another module the one where its functions run.
 
     Raises
     ------
@@ -241,7 +336,7 @@ def considered_devices(module: Module, kind: str) -> Sequence[Any] | None:
     devices = probe(kind)
     if not devices:
         raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
-    return devices if holds_candidates(module) else [device_of_call(devices, module.format)]
+    return devices if holds_candidates(module) or module.kind == PROGRAM else [device_of_call(devices, module.format)]
 
 
 def _rank(rank: Any, module: Module, arch: str) -> int | None:

@@ -1,4 +1,4 @@
-"""devmod.compile and devmod.build. They need no device, no driver and no runtime wheel.
+"""devmod.compile, devmod.build and devmod.program. They need no device, no driver and no runtime wheel.
 
 `compile` finds the target's spec. The distribution devmod-targets, which only a build needs, has the rest.
 """
@@ -161,6 +161,96 @@ def build(manifest: Path = ".", **options: Any) -> Any:
     why = not_installed("devmod-targets", "devmod-core[build]")
     module = _import("build.build", f"nothing can be built here: {why}")
     return module.build_manifest(manifest, **options)
+
+
+def program(
+    name: str,
+    kernels: Module,
+    *,
+    steps: Iterable[Any],
+    inputs: Iterable[str] = (),
+    outputs: Iterable[str] = (),
+    updates: Iterable[str] = (),
+    temporaries: Iterable[str] = (),
+    constants: Iterable[str] = (),
+    samplers: Iterable[str] = (),
+    requires: Iterable[str] = (),
+    backward: str | None = None,
+) -> Module:
+    """Make a program: a function whose body is a list of launches, with named shapes, which a file holds as data.
+
+    Parameters
+    ----------
+    name
+        The program's name. A program of that name in `kernels` is replaced.
+    kernels
+        The kernels, as `devmod.bundle`, `devmod.build` or `devmod.load` returns them, or with programs and constants.
+    steps
+        The launches in order, each a call as text, such as ``"scale(x=x, y=y, threads=rows*columns)"``, or a `devmod.step`. A step may call
+        a program of `kernels`, whose steps then stand in its place.
+    inputs
+        What a call gives: ``"x: float32[rows, columns]"``, the image ``"picture: rgba8unorm[height, width]"``, the scalar
+        ``"epsilon: float32 = 1e-5"``.
+    outputs
+        What a call returns. Their shapes follow from those of the inputs, the updates and the constants.
+    updates
+        Arrays that a call gives, and that the program reads and writes.
+    temporaries
+        Arrays of the call's own. With ``= 0`` they begin cleared.
+    constants
+        Arrays of a `devmod.const_loader` in `kernels`, by name.
+    samplers
+        ``"linear: linear clamp"``: the name, the filter and the address mode, as in `Device.sampler`.
+    requires
+        Comparisons of shapes and scalars, such as ``"columns % 4 == 0"``, that a call must meet.
+    backward
+        The program of the file that computes the gradients.
+
+    Returns
+    -------
+    Module
+        A bundle of the programs, the kernels and the constants: `devmod.save` writes all of them.
+
+    Raises
+    ------
+    FormatError
+        A declaration or a step is invalid, or a kernel does not take what a step gives. The message names the program, the step and the
+        argument.
+    ToolchainNotFoundError
+        devmod-targets is not installed.
+    """
+    declared = {
+        "inputs": inputs, "outputs": outputs, "updates": updates, "temporaries": temporaries, "constants": constants, "samplers": samplers,
+        "requires": requires,
+    }  # fmt: skip
+    module: Module = _programs().make_program(name, kernels, steps, declared, backward)
+    return module
+
+
+def step(kernel: str, /, *, grid: Any = None, threads: Any = None, block: Any = None, **arguments: Any) -> Any:
+    """Return one launch of a program, as its text has it: ``devmod.step("scale", x="x", factor=0.5, threads="rows * columns")``.
+
+    Parameters
+    ----------
+    kernel
+        The kernel, or a program.
+    grid, threads, block
+        As in a call: an int, an expression as text, or up to three of them.
+    arguments
+        The arguments by name: a name or an expression as text, or a number.
+
+    Raises
+    ------
+    FormatError
+        A value is invalid.
+    ToolchainNotFoundError
+        devmod-targets is not installed.
+    """
+    return _programs().make_step(kernel, arguments, {"grid": grid, "threads": threads, "block": block})
+
+
+def _programs() -> Any:
+    return _import("programs", f"no program can be made here: {not_installed('devmod-targets', 'devmod-core[build]')}")
 
 
 def _import(name: str, missing: str, kind: str = "") -> Any:

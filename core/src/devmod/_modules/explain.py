@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name, interface_of, verdicts
+from devmod._modules.choice import candidate_name, interface_of, program_verdicts, verdicts
 from devmod._modules.module import holds_candidates, owner_of, walk
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
@@ -22,7 +22,7 @@ from devmod.errors import (
     did_you_mean,
     function_not_found,
 )
-from devmod.targets import KINDS
+from devmod.targets import KINDS, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,6 +170,9 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
     owners, prefer = [owner], tuple[str, ...]()
     if isinstance(owner, BundleModule):
         owners, prefer = [each for each in owner.candidates if name in each.function_names], owner.order
+    if owners[0].kind == PROGRAM:
+        yield from _of_program(owners[0], name, device)
+        return
     fitting = [each for each in owners if device is None or each.kind == device.kind]
     refused = [(each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting]
     outcome = "best"
@@ -183,7 +186,7 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
 
     for each, fits, _, why in verdicts(name, owner, fitting, prefer, device, described=isinstance(device, _Described), read=read):
         if isinstance(why, DevmodError):
-            refused.append((each, next((reason for family, reason in _REASONS if isinstance(why, family)), "broken"), str(why)))
+            refused.append((each, _reason(why), str(why)))
             continue
         label = "" if fits is None else devices.device_label(fits)
         # The architecture alone of a described device is compared.
@@ -192,6 +195,23 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
         outcome = "fits"
     for each, reason, text in refused:
         yield _candidate(each, "refused", "", reason, text)
+
+
+def _of_program(module: Module, name: str, device: Any) -> Iterator[Candidate]:
+    """Yield a candidate for each kind of a program's kernels, those that can run first."""
+    outcome, refused = "best", []
+    for kind, fits, _, why in program_verdicts(name, module, device, described=isinstance(device, _Described)):
+        if isinstance(why, DevmodError):
+            reason = "other kind" if device is not None and device.kind != kind else _reason(why)
+            refused.append(Candidate(kind, "", "", "refused", False, "", reason, str(why)))
+        else:
+            yield Candidate(kind, "", "", outcome, False, devices.device_label(fits), "", why)
+            outcome = "fits"
+    yield from refused
+
+
+def _reason(error: DevmodError) -> str:
+    return next((reason for family, reason in _REASONS if isinstance(error, family)), "broken")
 
 
 def _unknown(module: Module, name: str, is_unread: bool) -> str:

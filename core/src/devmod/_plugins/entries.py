@@ -7,7 +7,7 @@ import os
 from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, is_verify_with_kind, normalize_name
 from devmod._plugins.discovery import distributions, in_shared_scan, once_per_scan
 from devmod._util.environment import environment_items, environment_text
-from devmod.targets import KINDS, spec_entry
+from devmod.targets import NAMES, spec_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The entries of core's pyproject.toml. Frozen and vendored programs have no metadata of distributions.
 CORE_ENTRIES = {
-    "devmod.targets": {kind: spec_entry(kind) for kind in KINDS},
+    "devmod.targets": {kind: spec_entry(kind) for kind in NAMES},
     "devmod.create": {"const_loader": "devmod._modules.const_loader:create"},
     "devmod.load_from_bytes": {"const_loader": "devmod._modules.const_loader:load_from_bytes"},
     "devmod.load_from_file": {

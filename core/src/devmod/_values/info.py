@@ -9,6 +9,7 @@ from __future__ import annotations
 from devmod._values.dtypes import NUMBERS, parse_dtype
 from devmod._values.fields import check_count, read_list, read_map, read_place, type_name
 from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
+from devmod._values.shapes import is_program, program_text
 from devmod._values.value import Value
 from devmod.errors import FormatError
 
@@ -306,6 +307,8 @@ def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str
 
 def interface_text(interface: Interface, *, short: bool = False) -> str:
     """Return the parameters, the records, the result, the block and the needs: ``(n: int32) record p block 64×1×1 needs fp16``."""
+    if is_program(interface):
+        return program_text(interface, short=short)
     result = interface.extra.get("result")
     records = [block.name for block in interface.blocks if block.name]
     parts = [

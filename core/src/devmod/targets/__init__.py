@@ -18,9 +18,12 @@ NAMES = {
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "il", "xclbin"),
     "hexagon": ("bc", "c", "cpp", "ll", "o", "s", "slang", "so"),
     "webgpu": ("slang", "wgsl"),
+    "program": (),
 }
-
-KINDS = tuple(NAMES)
+#: The kind of programs, which have no device and no compiler of their own: their kernels have.
+PROGRAM = "program"
+#: The kinds of devices.
+KINDS = tuple(kind for kind in NAMES if kind != PROGRAM)
 
 
 def spec_entry(kind: str) -> str:

@@ -134,6 +134,10 @@ class Device(ProcessLocal, ABC):
         """Queue the copy of `read`. `out` has the bytes when the stream, the device or a later event is waited for, and is kept alive."""
         self.read(memory, out, stream)
 
+    def start_clear(self, memory: Any, nbytes: int, stream: Any) -> None:
+        """Queue setting the first `nbytes` (1 or more) bytes of memory to zero, in the stream's order."""
+        self.start_write(memory, memoryview(bytes(nbytes)), stream)
+
     def copy(self, source: Any, target: Any, nbytes: int, stream: Any) -> None:
         """Queue a copy of the first `nbytes` (1 or more) bytes of `source` to the start of `target`, in the stream's order.
 

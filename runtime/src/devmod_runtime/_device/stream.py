@@ -11,7 +11,7 @@ from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, Self, TypeVar
 
@@ -54,6 +54,8 @@ class Stream(ProcessLocal, ABC):
     _pickle_advice = "create one there"
 
     device: Device
+    #: Whether a batch costs less than its launches one by one: a program's call is one batch then.
+    gathers: bool = True
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -97,6 +99,17 @@ class Stream(ProcessLocal, ABC):
         from contextlib import nullcontext
 
         return nullcontext()
+
+    def prepare(self, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+        """Return a function that queues several launches together at each call."""
+        calls = make(self)
+
+        def queue() -> None:
+            with self.batch():
+                for each in calls:
+                    each()
+
+        return queue
 
     def __repr__(self) -> str:
         return f"<Stream of {self.device}>"

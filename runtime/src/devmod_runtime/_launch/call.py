@@ -357,7 +357,7 @@ class Call:
             for other_number, other, other_written in self._host_views[:position]:
                 if _same(view, other):
                     index = transfer_of[other_number]
-                elif (written or other_written) and _overlap(view, other):
+                elif (written or other_written) and overlap(view, other):
                     first, second = (self.function._signature.arguments[each] for each in (other_number, number))
                     text = f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it"
                     raise self._error(second, ConversionError(text))
@@ -444,7 +444,8 @@ def _same(one: HostView, other: HostView) -> bool:
     return one.array.shape == other.array.shape and one.array.strides == other.array.strides
 
 
-def _overlap(one: HostView, other: HostView) -> bool:
+def overlap(one: HostView, other: HostView) -> bool:
+    """Return whether two host arrays share bytes, or may."""
     if not np.may_share_memory(one.array, other.array):
         return False
     try:

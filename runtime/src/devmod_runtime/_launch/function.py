@@ -64,12 +64,15 @@ class InstanceText:
 
 
 class InstanceSignature:
-    """A ``__signature__`` that an instance has, and its class has not."""
+    """A ``__signature__`` that an instance has, ``make(instance)``, and its class has not."""
 
-    def __get__(self, instance: Function | None, owner: type) -> PythonSignature:
+    def __init__(self, make: Callable[[Any], PythonSignature]) -> None:
+        self._make = make
+
+    def __get__(self, instance: object, owner: type) -> PythonSignature:
         if instance is None:
             raise AttributeError("__signature__")
-        return _signature(instance)
+        return self._make(instance)
 
 
 def describe(function: Function) -> str:
@@ -152,7 +155,7 @@ class Function(ProcessLocal):
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
     __doc__ = InstanceText(__doc__, describe)
-    __signature__ = InstanceSignature()
+    __signature__ = InstanceSignature(_signature)
     __slots__ = (
         "__weakref__",
         "_are_large",
@@ -622,6 +625,11 @@ class Function(ProcessLocal):
         return self.name
 
     @property
+    def kind(self) -> str:
+        """The kind of the devices on which it runs."""
+        return self._launcher.kind
+
+    @property
     def label(self) -> str:
         """The function in a message, as in ``the opencl function 'vadd'``."""
         return f"the {self._launcher.kind} function {self.name!r}"
@@ -722,7 +730,7 @@ class Launch(ProcessLocal):
         LaunchError
             The driver refuses the launch or reports a fault.
         """
-        _fork.check_driver(self.function._launcher.kind)
+        _fork.check_driver(self.function.kind)
         return 0.0 if self._shape is None else self._kernel.time(self.stream, self._shape, self._values[0])
 
     def __repr__(self) -> str:
@@ -740,7 +748,7 @@ def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Cal
             raise ArgumentError(
                 f"a prepared launch of {function.label} takes no arguments: bind received them; to launch with others, call the function "
                 "itself, or bind it again",
-                kind=function._launcher.kind,
+                kind=function.kind,
                 function=function.name,
             )
         return prepared()
@@ -756,10 +764,10 @@ def _refuse_in_child() -> None:
     """Make each function and each prepared launch raise LaunchError if its driver was opened by the parent process."""
     for each in [reference() for reference in tuple(_references)]:
         function = each.function if isinstance(each, Launch) else each
-        if function is None or not _fork.is_inherited(function._launcher.kind):
+        if function is None or not _fork.is_inherited(function.kind):
             continue
         if isinstance(each, Launch):
-            object.__setattr__(each, "__call__", partial(_fork.check_driver, function._launcher.kind))
+            object.__setattr__(each, "__call__", partial(_fork.check_driver, function.kind))
         else:
             function._callers.clear()
             function._host_calls.clear()

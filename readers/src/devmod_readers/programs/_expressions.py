@@ -1,0 +1,79 @@
+"""Integer expressions of shapes and scalars, and their values in 64 bits."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from devmod.backend import expression_text
+
+#: An int, a name, or a tuple of an operator and its operands.
+Expression = int | str | tuple[Any, ...]
+
+
+def _ceildiv(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)
+
+
+#: The operators, as in Python. `min` and `max` take two operands or more, the others two.
+OPERATORS: Mapping[str, Callable[..., int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": min,
+    "max": max,
+    "ceildiv": _ceildiv,
+}
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+#: The greatest depth of an expression.
+MAX_DEPTH = 16
+#: The bounds of each value.
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+class ExpressionError(ValueError):
+    """An expression has no value. The text is the reason, as a clause."""
+
+
+def evaluate(expression: Expression, values: dict[Any, int]) -> int:
+    """Return the value of an expression. `values` has those of the names, and gets that of each expression.
+
+    Raises
+    ------
+    ExpressionError
+        It divides by zero, or a value needs more than 64 bits.
+    """
+    if type(expression) is int:
+        return expression
+    known = values.get(expression)
+    if known is not None:
+        return known
+    name, *operands = expression  # type: ignore[misc]  # a name always has a value
+    numbers = [evaluate(each, values) for each in operands]
+    try:
+        result = OPERATORS[name](*numbers)
+    except ZeroDivisionError:
+        raise ExpressionError(f"{expression_text(expression)} divides by zero") from None
+    if not LEAST <= result <= MOST:
+        raise ExpressionError(f"{expression_text(expression)} is {result}, which needs more than 64 bits")
+    values[expression] = result
+    return result
+
+
+def names_in(expression: Any) -> Iterator[str]:
+    """Yield the names in an expression; none for another value."""
+    if isinstance(expression, str):
+        yield expression
+    elif isinstance(expression, tuple):
+        for each in expression[1:]:
+            yield from names_in(each)

@@ -1,0 +1,145 @@
+"""A program: its arrays, scalars and samplers, and its steps."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from devmod.backend import IMAGE_FORMATS, array_bytes, parse_dtype
+from devmod_readers.programs._expressions import Expression
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from devmod.backend import ImageFormat
+
+#: The most steps of a program, and arrays, scalars and samplers; the most dimensions of an array; the most arguments of a step.
+MAX_STEPS, MAX_DECLARED, MAX_RANK, MAX_ARGUMENTS = 65_536, 65_536, 16, 1024
+#: The roles of arrays, each with the access of the program. Those before `temporary` are arguments of a call.
+ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r"}
+#: The roles whose shapes bind names.
+BINDING = ("input", "update", "constant")
+
+
+class Array(NamedTuple):
+    """An array, or an image of two dimensions.
+
+    Attributes
+    ----------
+    name, role
+        Its name, and "input", "output", "update", "temporary" or "constant".
+    type
+        The element type; that of the image's NumPy array.
+    shape
+        The lengths of its dimensions; of an image (height, width).
+    format
+        The format of an image; "" for an array.
+    cleared
+        Whether it is zero at the start of the program.
+    """
+
+    name: str
+    role: str
+    type: str
+    shape: tuple[Expression, ...]
+    format: str = ""
+    cleared: bool = False
+
+    @property
+    def texel(self) -> ImageFormat | None:
+        """The format of an image; None for an array."""
+        return IMAGE_FORMATS[self.format] if self.format else None
+
+    def nbytes(self, lengths: Sequence[int]) -> int:
+        """Return its size in bytes for the lengths of its dimensions."""
+        return prod(lengths) * self.texel.texel_bytes if self.texel else array_bytes(parse_dtype(self.type), lengths)
+
+
+class Scalar(NamedTuple):
+    """A number of the call. `default` is None without one."""
+
+    name: str
+    type: str
+    default: bool | int | float | None = None
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it may stand in expressions."""
+        return parse_dtype(self.type)[0] in (0, 1)
+
+
+class Sampler(NamedTuple):
+    """A sampler, with the options of `Device.sampler`."""
+
+    name: str
+    filter: str
+    address: str
+
+
+class Step(NamedTuple):
+    """A launch.
+
+    Attributes
+    ----------
+    kernel
+        The kernel's name.
+    arguments
+        From the name of a parameter to a name of the program, an expression, or a literal float or bool.
+    grid, threads, block
+        The launch in x, y, z; () where it is not given.
+    """
+
+    kernel: str
+    arguments: dict[str, Any]
+    grid: tuple[Expression, ...] = ()
+    threads: tuple[Expression, ...] = ()
+    block: tuple[Expression, ...] = ()
+
+
+class Program(NamedTuple):
+    """A program.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    declared
+        Its arrays, scalars and samplers by name, in their order.
+    requires
+        Comparisons, each an operator and two expressions.
+    steps
+        Its launches.
+    backward
+        The name of the program of the gradients; "" without one.
+    """
+
+    name: str
+    declared: dict[str, Array | Scalar | Sampler]
+    requires: tuple[tuple[str, Expression, Expression], ...]
+    steps: tuple[Step, ...]
+    backward: str = ""
+
+    def arrays(self, *roles: str) -> Iterator[Array]:
+        """Yield the arrays of some roles, or all, in their order."""
+        return (each for each in self.declared.values() if isinstance(each, Array) and (not roles or each.role in roles))
+
+    @property
+    def scalars(self) -> list[Scalar]:
+        """The scalars in their order."""
+        return [each for each in self.declared.values() if isinstance(each, Scalar)]
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of its kernels, sorted."""
+        return sorted({step.kernel for step in self.steps})
+
+    def lifetimes(self) -> dict[str, tuple[int, int]]:
+        """Return the first and the last step of each temporary, from 0."""
+        names = {each.name for each in self.arrays("temporary")}
+        result: dict[str, tuple[int, int]] = {}
+        for number, step in enumerate(self.steps):
+            for value in step.arguments.values():
+                if isinstance(value, str) and value in names:
+                    result[value] = result.get(value, (number, number))[0], number
+        return result

@@ -1,0 +1,1 @@
+"""Programs: functions whose body is a list of launches (`devmod.program`)."""

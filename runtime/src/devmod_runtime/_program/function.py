@@ -1,0 +1,269 @@
+"""ProgramFunction: a program on the devices of one kind."""
+
+from __future__ import annotations
+
+from devmod._util.pickling import ProcessLocal
+from devmod._util.text import escape_line
+from devmod._values.shapes import declaration_text, program_text
+from devmod.backend import ConversionError, escape
+from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod_readers.programs import Scalar, names_in
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.image import Image
+from devmod_runtime._fork import check_driver
+from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
+from devmod_runtime._launch.scalars import packer
+from devmod_runtime._program.call import ProgramCall
+from devmod_runtime._program.plan import Shapes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from inspect import Signature
+    from typing import Any
+
+    from devmod import FunctionInfo
+    from devmod_readers.programs import Program
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._device.stream import Stream
+    from devmod_runtime._launch.function import Function
+    from devmod_runtime._program.module import ProgramModule
+    from devmod_runtime._program.plan import Plan
+
+#: The number of shapes whose lengths and launches are cached.
+_MAX_CACHED = 64
+
+
+def _describe(function: ProgramFunction) -> str:
+    """Return the docstring of a program: its signature, its parameters and its kernels."""
+    program, interface = function.program, function.info.interface
+    assert interface is not None
+    lines = [f"The program {function.name}{program_text(interface)} on {function.kind}.", "", "Parameters", "----------"]
+    by_name = {each.name: each for each in interface.params}
+    for name in function.names:
+        lines.append(declaration_text(by_name[name]))
+    for array in program.arrays("output"):
+        lines.append(f"{declaration_text(by_name[array.name])}, by name; default: a new array, which is returned")
+    lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {len(program.steps)} steps"]
+    return escape("\n".join(lines))
+
+
+def _signature(function: ProgramFunction) -> Signature:
+    from inspect import Parameter, Signature
+
+    interface = function.info.interface
+    assert interface is not None
+    texts = {each.name: declaration_text(each).partition(": ")[2].partition(" = ")[0] for each in interface.params}
+    parameters = []
+    for name in function.names:
+        default = function.defaults.get(name, Parameter.empty)
+        parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=texts[name]))
+    outputs = [each.name for each in function.program.arrays("output")]
+    parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=texts[name]) for name in outputs]
+    parameters.append(Parameter("stream", Parameter.KEYWORD_ONLY, default=None))
+    return Signature(parameters, return_annotation=", ".join(texts[name] for name in outputs) or None)
+
+
+class ProgramFunction(ProcessLocal):
+    """A program of a module. `Module.get_function` returns one.
+
+    Attributes
+    ----------
+    name : str
+        The name by which `get_function` finds it.
+    info : FunctionInfo
+        Its declarations.
+    device : Device
+        The device of a call without device arrays.
+    names : tuple of str
+        The arguments in their order: inputs without a default, updates, and scalars with one.
+    """
+
+    _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
+
+    __doc__ = InstanceText(__doc__, _describe)
+    __signature__ = InstanceSignature(_signature)
+
+    def __init__(
+        self, module: ProgramModule, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
+    ) -> None:
+        self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
+        self.name, self.kind, self._fixed = program.name, device.kind, fixed
+        scalars = program.scalars
+        self.defaults = {each.name: each.default for each in scalars if each.default is not None}
+        given = [each.name for each in program.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") == "input"]
+        updates = [each.name for each in program.arrays("update")]
+        self.names = (*(each for each in given if each not in self.defaults), *updates, *self.defaults)
+        self.outputs = [each.name for each in program.arrays("output")]
+        self.packers = {each.name: packer(each.type) for each in scalars}
+        #: The integer scalars by which the shapes and the launches differ.
+        self.sizes = self._sizes()
+        self.constants = module.constants(program, device)
+        self._shapes: dict[Any, Shapes] = {}
+        self._plans: dict[Any, Plan] = {}
+
+    def _sizes(self) -> tuple[str, ...]:
+        """Return the integer scalars in the expressions of the program."""
+        program = self.program
+        integers = {each.name for each in program.scalars if each.is_integer}
+        used: set[str] = set()
+        for array in program.arrays():
+            used.update(name for each in array.shape for name in names_in(each))
+        for _, *operands in program.requires:
+            used.update(name for each in operands for name in names_in(each))
+        for step in program.steps:
+            used.update(name for dims in (step.grid, step.threads, step.block) for each in dims for name in names_in(each))
+            used.update(name for value in step.arguments.values() if isinstance(value, tuple) for name in names_in(value))
+        return tuple(sorted(used & integers))
+
+    def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
+        """Run the program.
+
+        Parameters
+        ----------
+        *args
+            The arguments in order (`names`): arrays of the declared types and shapes, images, numbers.
+        stream
+            The stream of the launches. Default: the device's current stream.
+        **keywords
+            Arguments by name. An output that is given is written, in place of a new array.
+
+        Returns
+        -------
+        array, tuple of arrays, or None
+            The outputs. If a device array is among the arguments, they are device arrays, and the call returns when its launches are
+            queued. Otherwise they are NumPy arrays.
+
+        Raises
+        ------
+        ArgumentError
+            An argument is invalid; the message names it. Nothing was launched.
+        LaunchError
+            A launch exceeds a limit of the device, or the driver refuses it.
+        """
+        values = self._arrange(args, keywords)
+        other = self._other(values)
+        return (other or self)._run(values, stream)
+
+    def _run(self, values: dict[str, Any], stream: Stream | None) -> Any:
+        check_driver(self.kind)
+        return ProgramCall(self, values, stream).run()
+
+    def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
+        """Check the arguments, and return all launches as one prepared launch.
+
+        Parameters
+        ----------
+        *args, **keywords
+            As in a call, but all arrays are on the device, and the outputs are given.
+        stream
+            As in a call.
+
+        Raises
+        ------
+        ArgumentError, LaunchError
+            As in a call. A host array and a missing output are an ArgumentError.
+        """
+        values = self._arrange(args, keywords)
+        missing = [name for name in self.outputs if values.get(name) is None]
+        if missing:
+            raise self.error(f"bind needs its outputs by name: {list_names(missing)}", missing[0])
+        function = self._other(values) or self
+        check_driver(self.kind)
+        return ProgramCall(function, values, stream, bound=True).bound()
+
+    def on(self, device: Device | str) -> ProgramFunction:
+        """Return the program on one device. Its calls take arrays of that device, and copy host arrays there.
+
+        Raises
+        ------
+        DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError, CompileError, FormatError
+            The program cannot run there; the message has the reason.
+        """
+        from devmod import device as find_device
+        from devmod_runtime._device.device import Device
+
+        found = find_device(device) if isinstance(device, str) else device
+        if not isinstance(found, Device):
+            raise self.error(f"on() takes a device, such as {self.kind!r}, got {type(device).__name__}", "device")
+        result: ProgramFunction = self.module._function_on(self.name, found)
+        return result
+
+    def temporary_bytes(self, **lengths: int) -> int:
+        """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
+        return Shapes(self.program, dict(lengths), self.error).temporary_bytes
+
+    @property
+    def label(self) -> str:
+        """The program in a message, as in ``the opencl program 'normalize'``."""
+        return f"the {self.kind} program {self.name!r}"
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def error(self, text: str, argument: str = "") -> ArgumentError:
+        """Return the error for an argument."""
+        return ArgumentError(f"{self.label}: {text}", kind=self.kind, function=self.name, argument=argument)
+
+    def scalar(self, declared: Scalar, value: Any) -> Any:
+        """Return a scalar of a call as Python's number. Raise ArgumentError if it does not fit its type."""
+        try:
+            self.packers[declared.name](value)
+        except ConversionError as error:
+            raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
+        return int(value.__index__()) if declared.is_integer else value
+
+    def shapes(self, key: Any, bind: Callable[[], dict[Any, int]]) -> Shapes:
+        """Return the lengths and sizes for the values that `bind` returns, cached under `key`."""
+        result = self._shapes.get(key)
+        if result is None:
+            result = Shapes(self.program, bind(), self.error)
+            if len(self._shapes) >= _MAX_CACHED:
+                self._shapes.clear()
+            self._shapes[key] = result
+        return result
+
+    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
+        """Return the launches for shapes and a stream, cached under `key`."""
+        result = self._plans.get(key)
+        if result is None:
+            result = make()
+            if len(self._plans) >= _MAX_CACHED:
+                self._plans.clear()
+            self._plans[key] = result
+        return result
+
+    def _arrange(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by name, with defaults."""
+        names = self.names
+        if len(args) > len(names):
+            raise self.error(f"it takes {len(names)} arguments by position, {list_names(names)}; {len(args)} given")
+        values = dict(zip(names, args, strict=False))
+        for name, value in keywords.items():
+            if name in values:
+                raise self.error(f"the argument {name!r} is given by position and by name", name)
+            if name not in names and name not in self.outputs:
+                known = [*names, *self.outputs]
+                raise self.error(f"it has no argument {name!r}; it has {list_names(known)}{did_you_mean(name, known)}", name)
+            values[name] = value
+        if len(values) < len(names) or self.outputs:
+            missing = [each for each in names if each not in values and each not in self.defaults]
+            if missing:
+                raise self.error(f"it also needs {list_names(missing)}", missing[0])
+            values = {**self.defaults, **values}
+        return values
+
+    def _other(self, values: Mapping[str, Any]) -> ProgramFunction | None:
+        """Return the program on the device of the first device array, if that is another one of the kind."""
+        for value in values.values():
+            if isinstance(value, (DeviceArray, Image)):
+                if value.device is self.device or value.device.kind != self.kind or self._fixed:
+                    return None
+                result: ProgramFunction = self.module._function_on(self.name, value.device)
+                return result
+        return None
+
+    def __repr__(self) -> str:
+        assert self.info.interface is not None
+        return escape_line(f"<Program {self.kind} {self.name}{program_text(self.info.interface, short=True)}>")

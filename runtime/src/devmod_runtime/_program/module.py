@@ -1,0 +1,145 @@
+"""ProgramModule: the runtime of the kind `program`. It chooses the device and the kernels of a program."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from devmod._modules.choice import describe_candidate, program_verdicts
+from devmod._util.buffers import read_only_view
+from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec
+from devmod.errors import (
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    NotRegisteredError,
+    PluginError,
+    RuntimeNotLinkedError,
+    pip_install,
+    quote_name,
+)
+from devmod_readers.programs import Candidate, Program, check_kernels, check_names, read_program
+from devmod_runtime._program.function import ProgramFunction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    from devmod import Array, Module
+    from devmod.backend import Binary
+    from devmod_runtime._device.device import Device
+
+#: The errors after which the next kind is tried, in the order in which they name the error of all.
+_UNAVAILABLE = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
+
+
+class ProgramModule(PayloadModule):
+    """Programs. The module imports the kernels and the constants, which a file gives to it before its first `get_function`."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._results = Once()
+
+    @classmethod
+    def load(cls, data: Binary) -> Self:
+        """Load a module from the bytes of `save_to_bytes`.
+
+        Raises
+        ------
+        FormatError
+            `data` is not the bytes of such a module, or a newer devmod wrote it.
+        """
+        spec = find_spec("program")
+        assert spec is not None
+        data = read_only_view(data)  # the caller may reuse a writable buffer
+        fmt, fmap, code = decode(spec, data)
+        if fmt not in spec.formats:
+            raise FormatError(
+                f"the programs have the format {quote_name(fmt)}, which a newer devmod-runtime runs: "
+                f"{pip_install('--upgrade devmod-core devmod-runtime')}",
+                kind="program",
+            )
+        return cls(spec, fmt, fmap, code, wire=data)
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        """Return a program on the first device of the first kind on which each of its kernels has a candidate that fits.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such program.
+        FormatError
+            The program is invalid, or a kernel does not take what a step gives.
+        PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
+            It can run on no kind here; the message has the reason of each.
+        """
+        owner, _ = self.find_function(name, query_imports)
+        if owner is not self:
+            return owner.get_function(name)
+        key = (name, len(self.imports), environment_text("DEVMOD_PREFER"), environment_text("DEVMOD_DEVICE"))
+        return self._results.get(key, lambda: self._choose(name, None))
+
+    def _function_on(self, name: str, device: Device) -> Any:
+        self.find_function(name)
+        return self._results.get((name, len(self.imports), device), lambda: self._choose(name, device))
+
+    def program(self, name: str) -> Program:
+        """Return a program, read and checked without its kernels. Raise FormatError if it is invalid."""
+        return self._results.get(("program", name), lambda: self._read(name))
+
+    def constants(self, program: Program, device: Device) -> dict[str, Any]:
+        """Return the constants of a program on a device, where they are copied once."""
+        results = {}
+        for each in program.arrays("constant"):
+            results[each.name] = self._results.get(("constant", each.name, device), partial(self._upload, each, device))
+        return results
+
+    def _upload(self, declared: Any, device: Device) -> Array:
+        subject = f"the constant {declared.name!r} of the programs"
+        modules = [each for each in self.imports if each.kind == "const_loader"]
+        for module in modules:
+            try:
+                value = module.get_global(declared.name)
+            except KeyError:
+                continue
+            if (value.dtype, len(value.shape)) != (declared.type, len(declared.shape)):
+                found = f"{value.dtype} of {len(value.shape)} dimensions"
+                raise FormatError(f"{subject} is an array of {found}; declared is {declared.type} of {len(declared.shape)}", kind="program")
+            return device.from_numpy(value)  # type: ignore[arg-type]
+        raise FormatError(f"{subject} is in no const_loader of the file", kind="program")
+
+    def _read(self, name: str) -> Program:
+        info, code = self.functions[name], self.code
+        if isinstance(code, (bytes, memoryview)) or name not in code:
+            raise FormatError(f"the program {quote_name(name)} has no steps", kind="program", function=name)
+        program = read_program(name, info, code[name])
+        check_names(program)
+        if info.interface is None or info.interface.extra.get("kernels") != program.kernels:
+            raise FormatError(f"the program {quote_name(name)} lists other kernels than its steps launch", kind="program", function=name)
+        return program
+
+    def _choose(self, name: str, device: Device | None) -> ProgramFunction:
+        program = self.program(name)
+        reasons: list[tuple[str, DevmodError]] = []
+        for kind, found, kernels, why in program_verdicts(name, self, device):
+            if isinstance(why, DevmodError):
+                reasons.append((kind, why))
+                continue
+            assert found is not None
+            try:
+                return self._function(program, found, kernels, fixed=device is not None)
+            except _UNAVAILABLE as error:
+                reasons.append((kind, error))
+        family = next((each for each in _UNAVAILABLE if any(isinstance(why, each) for _, why in reasons)), DeviceNotFoundError)
+        lines = "".join(f"\n  {number}. {kind}: {why}" for number, (kind, why) in enumerate(reasons, 1))
+        where = "here" if device is None else f"on {device}"
+        raise family(f"the program {quote_name(name)} cannot run {where}:{lines}", kind="program", function=name)
+
+    def _function(self, program: Program, device: Device, kernels: dict[str, Module], *, fixed: bool) -> ProgramFunction:
+        candidates = {}
+        for kernel, module in kernels.items():
+            spec = find_spec(module.kind)
+            interface = module.functions[kernel].interface
+            candidates[kernel] = [Candidate(describe_candidate(module), spec is None or spec.has_grid, interface)]
+        check_kernels(program, candidates)
+        functions = {kernel: module._function_on(kernel, device) for kernel, module in kernels.items()}
+        return ProgramFunction(self, program, self.functions[program.name], device, functions, fixed=fixed)

@@ -1,0 +1,75 @@
+"""The memory of temporaries: those that do not live at the same time share a buffer, and the calls in a stream share the buffers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+from devmod_runtime._fork import fork_safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from devmod_runtime._device.stream import Stream
+
+
+def share(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) -> tuple[dict[str, int], list[int]]:
+    """Return the number of the buffer of each temporary, and the sizes of the buffers, the largest first.
+
+    Parameters
+    ----------
+    sizes
+        The bytes of each temporary.
+    lifetimes
+        The first and the last step of each.
+    """
+    buffers: list[list[tuple[int, int]]] = []  # the lifetimes in each, sorted
+    results, totals = {}, []
+    for name in sorted(sizes, key=lambda each: -sizes[each]):
+        first, last = lifetimes[name]
+        number = 0
+        for spans in buffers:
+            at = bisect_left(spans, (first, last))
+            if (at == 0 or spans[at - 1][1] < first) and (at == len(spans) or last < spans[at][0]):
+                break
+            number += 1
+        else:
+            spans = []
+            buffers.append(spans)
+            totals.append(sizes[name])
+        insort(spans, (first, last))
+        results[name] = number
+    return results, totals
+
+
+class StreamMemory:
+    """The buffers of the temporaries of all programs in one stream. A call has `lock` while it queues its launches."""
+
+    def __init__(self) -> None:
+        self.lock = fork_safe(Lock())
+        self._buffers: list[tuple[int, Any]] = []  # the largest first
+
+    def take(self, sizes: Sequence[int], stream: Stream) -> list[Any]:
+        """Return a buffer for each size, in descending order. Those of earlier calls are used again: the stream is in order."""
+        for place, size in enumerate(sizes):
+            if place == len(self._buffers):
+                self._buffers.append((size, stream.device.allocate(max(size, 1))))
+            elif self._buffers[place][0] < size:
+                self._buffers[place] = size, stream.device.allocate(size)
+        return [memory for _, memory in self._buffers[: len(sizes)]]
+
+
+_memories: WeakKeyDictionary[Stream, StreamMemory] = WeakKeyDictionary()
+_lock = fork_safe(Lock())
+
+
+def memory_of(stream: Stream) -> StreamMemory:
+    """Return the memory of a stream."""
+    with _lock:
+        result = _memories.get(stream)
+        if result is None:
+            result = _memories[stream] = StreamMemory()
+        return result
