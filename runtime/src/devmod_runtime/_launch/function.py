@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
     from devmod_runtime._launch.order import Plan
+    from devmod_runtime._program.function import ProgramFunction
 
     Dims = int | Sequence[int] | None
 
@@ -595,6 +596,11 @@ class Function(ProcessLocal):
         kernel: Kernel = self._kernels.get(target, lambda: self._build(target))
         return kernel
 
+    def _forget_launches(self) -> None:
+        """Let the next call ask for its callers again."""
+        self._callers.clear()
+        self._host_calls.clear()
+
     def _build(self, device: Device) -> Kernel:
         if problem := fits(requirements(self._signature.interface, self._launcher.format), device.capabilities):
             raise DeviceNotFoundError(f"{self.label} {problem}", kind=self._launcher.kind, function=self.name)
@@ -769,10 +775,9 @@ def _refuse_in_child() -> None:
         if isinstance(each, Launch):
             object.__setattr__(each, "__call__", partial(_fork.check_driver, function.kind))
         else:
-            function._callers.clear()
-            function._host_calls.clear()
+            function._forget_launches()
 
 
-#: All functions and prepared launches, for the child of a fork. Weak references with a callback add nothing to the cost of a launch.
-_references: set[ref[Function | Launch]] = set()
+#: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to the cost of a launch.
+_references: set[ref[Function | ProgramFunction | Launch]] = set()
 _fork.call_in_child(_refuse_in_child)

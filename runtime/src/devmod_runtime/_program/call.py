@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from itertools import combinations
 
 from devmod._arrays.elements import bytes_of
@@ -21,11 +22,12 @@ from devmod_runtime._program.temporaries import memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod_runtime._device.host import HostView
     from devmod_runtime._program.function import ProgramFunction
+    from devmod_runtime._program.plan import StepCall
 else:
     from devmod._util.numpy import np
 
@@ -198,6 +200,16 @@ class ProgramCall:
             if name not in slots:
                 slots[name] = self._new(function.program.declared[name])
             results.append(slots[name])
+        self._launch(stream, slots)
+        self._copy_back()
+        if self._must_wait:
+            stream.synchronize()
+        if not self._returns_device_arrays:
+            results = [self._to_numpy(name, each) for name, each in zip(function.outputs, results, strict=True)]
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+    def _launch(self, stream: Stream, slots: Mapping[str, Any]) -> None:
+        """Queue the launches of a call that is not prepared."""
         shapes = self._shapes
         pool = memory_of(stream)
         with pool.lock:
@@ -205,16 +217,10 @@ class ProgramCall:
             memories = {name: each.memory if type(each) is DeviceArray else each for name, each in slots.items()}
             for name, number in shapes.buffers.items():
                 memories[name] = buffers[number]
-            plan = function.plan((self._key, stream), lambda: self._plan(stream, buffers))
+            plan = self._function.plan((self._key, stream), lambda: self._plan(stream, buffers))
             memories |= plan.owned
             with stream.batch() if stream.gathers else nullcontext():
                 plan.run(memories, self._scalars)
-        self._copy_back()
-        if self._must_wait:
-            stream.synchronize()
-        if not self._returns_device_arrays:
-            results = [self._to_numpy(name, each) for name, each in zip(function.outputs, results, strict=True)]
-        return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _plan(self, stream: Stream, buffers: Sequence[Any]) -> Plan:
         owned = self._own_slots()
@@ -225,19 +231,20 @@ class ProgramCall:
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        device = self._device
-        buffers = [device.allocate(max(size, 1)) for size in self._shapes.sizes]
-        slots = self._slots | self._own_slots() | self._temporaries(buffers)
-
-        def make(stream: Stream) -> list[Callable[[], object]]:
-            calls: list[Callable[[], object]] = []
-            for step in each_step(self._function, self._shapes.values, slots, self._scalars):
-                for name, nbytes in step.cleared:
-                    calls.append(lambda name=name, nbytes=nbytes: device.start_clear(slots[name].memory, nbytes, stream))  # type: ignore[misc]
-                calls.append(step.launch(stream))
-            return calls
-
+        slots = self._slots | self._own_slots() | self._own_temporaries()
+        make = partial(self._calls, slots)
         return Launch(self._function, _Prepared(), self._stream, make, (), tuple(slots.values()))  # type: ignore[arg-type]
+
+    def _calls(self, slots: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+        """Return what queues each launch of a prepared one."""
+        calls: list[Callable[[], object]] = []
+        for step in self._steps(slots):
+            calls += [partial(self._device.start_clear, slots[name].memory, nbytes, stream) for name, nbytes in step.cleared]
+            calls.append(step.launch(stream))
+        return calls
+
+    def _steps(self, slots: Mapping[str, Any]) -> Iterator[StepCall]:
+        return each_step(self._function, self._shapes.values, slots, self._scalars)
 
     def _own_slots(self) -> dict[str, Any]:
         """Return the samplers, and the temporary images, which share no memory."""
@@ -248,6 +255,10 @@ class ProgramCall:
             elif isinstance(each, Array) and each.role == "temporary" and each.format:
                 result[each.name] = self._new(each)
         return result
+
+    def _own_temporaries(self) -> dict[str, DeviceArray]:
+        """Return temporary arrays of new memory."""
+        return self._temporaries([self._device.allocate(max(size, 1)) for size in self._shapes.sizes])
 
     def _temporaries(self, buffers: Sequence[Any]) -> dict[str, DeviceArray]:
         shapes, declared = self._shapes, self._function.program.declared
@@ -299,10 +310,10 @@ class _Prepared:
     """The kernel of a program's prepared launch. The shape is the function that makes the launches for a stream."""
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        return stream.prepare(shape)
+        self._queue = stream.prepare(shape)
+        return self._queue
 
     def time(self, stream: Stream, shape: Any, values: object) -> float:
-        queue = stream.prepare(shape)
         before = stream.record()
-        queue()
+        self._queue()
         return stream.record().elapsed(before)

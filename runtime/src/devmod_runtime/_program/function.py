@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _weakref import ref
+
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.shapes import declaration_text, program_text
@@ -12,6 +14,7 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.image import Image
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
+from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.scalars import packer
 from devmod_runtime._program.call import ProgramCall
 from devmod_runtime._program.plan import Shapes
@@ -101,6 +104,7 @@ class ProgramFunction(ProcessLocal):
         self.constants = module.constants(program, device)
         self._shapes: dict[Any, Shapes] = {}
         self._plans: dict[Any, Plan] = {}
+        references.add(ref(self, references.discard))
 
     def _sizes(self) -> tuple[str, ...]:
         """Return the integer scalars in the expressions of the program."""
@@ -189,9 +193,16 @@ class ProgramFunction(ProcessLocal):
         result: ProgramFunction = self.module._function_on(self.name, found)
         return result
 
+    def default_device(self) -> Device:
+        """Return the device of a call without device arrays, as for a function."""
+        return self.device
+
+    def _forget_launches(self) -> None:
+        self._plans.clear()
+
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
-        return Shapes(self.program, dict(lengths), self.error).temporary_bytes
+        return self.module.temporary_bytes(self.name, lengths)
 
     @property
     def label(self) -> str:

@@ -202,20 +202,21 @@ class StepCall:
         except ExpressionError as problem:
             raise function.error(f"step {number + 1} ({step.kernel!r}): {problem}") from None
 
-    def call(self, stream: Stream, *, bound: bool = False) -> Call:
-        """Return the checked launch in a stream."""
+    def call(self, stream: Stream, *, bound: bool = False, make: Callable[..., Call] = Call) -> Call:
+        """Return the checked launch in a stream. `make` is the class of the call."""
         dims = self._dims
         try:
-            return Call(self._function, self._args, dims.get("grid"), dims.get("block"), dims.get("threads"), stream, 0, bound=bound)
+            return make(self._function, self._args, dims.get("grid"), dims.get("block"), dims.get("threads"), stream, 0, bound=bound)
         except (ArgumentError, LaunchError) as error:
-            raise self._of_step(error) from None
+            raise self.of_step(error) from None
 
     def launch(self, stream: Stream) -> Launch:
         """Return the prepared launch in a stream."""
         call = self.call(stream, bound=True)
         return Launch(self._function, call.kernel, stream, call.shape, call.values, self._args)
 
-    def _of_step(self, error: DevmodError) -> DevmodError:
+    def of_step(self, error: DevmodError) -> DevmodError:
+        """Return an error with the program and the step in its text."""
         error.args = (f"{self._program.label}, step {self._number + 1}: {error}", *error.args[1:])
         return error
 
