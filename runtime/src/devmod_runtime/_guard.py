@@ -25,17 +25,20 @@ from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._launch.order import LAUNCH_KEYWORDS
 from devmod_runtime._observed import add, replaced
+from devmod_runtime._program.call import PreparedProgram, ProgramCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     import numpy as np
 
+    from devmod_runtime._device.host import HostView
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._observed import Methods
+    from devmod_runtime._program.plan import StepCall
 else:
     from devmod._util.numpy import np
 
@@ -72,6 +75,7 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     Notes
     -----
     A launch in the context raises GuardError if a zone has changed, or an array that the interface of the function declares read-only.
+    The steps of a program are launched one by one, each temporary has memory of its own, and the error names the step.
     Arrays that were made before, and those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the size of
     the zones for a whole program.
     """
@@ -383,6 +387,27 @@ def _methods(zone: int) -> Methods:
         args = self._arrange(args, keywords)
         return GuardedLaunch(GuardedCall(zone, self, args, **launch, bound=True), args)
 
+    # A program: each step is a call of its own, and each temporary has memory of its own.
+
+    def make_uploaded(original: Callable[..., Any]) -> Callable[..., Any]:
+        def uploaded(self: ProgramCall, declared: Any, view: HostView) -> Any:
+            if declared.format or declared.role == "output":
+                return original(self, declared, view)
+            return _guarded(zone, self._device, view.shape, declared.type, view.read)
+
+        return uploaded
+
+    def own_temporaries(self: ProgramCall) -> dict[str, Any]:
+        arrays = [each for each in self._function.program.arrays("temporary") if not each.format]
+        return {each.name: self._new(each) for each in arrays}
+
+    def run_steps(self: ProgramCall, stream: Stream, slots: Mapping[str, Any]) -> None:
+        for each in self._calls({**slots, **self._own_slots(), **self._own_temporaries()}, stream):
+            each()
+
+    def calls(self: ProgramCall, slots: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+        return [partial(_run_step, zone, step, slots, stream) for step in self._steps(slots)]
+
     # With the name of the method, for the TypeError of a wrong call.
     return {
         (Device, "empty"): partial(update_wrapper, empty),
@@ -390,7 +415,34 @@ def _methods(zone: int) -> Methods:
         (Device, "from_numpy"): partial(update_wrapper, from_numpy),
         (Function, "__call__"): partial(update_wrapper, call),
         (Function, "bind"): partial(update_wrapper, bind),
+        (ProgramCall, "_uploaded"): make_uploaded,
+        (ProgramCall, "_own_temporaries"): lambda _: own_temporaries,
+        (ProgramCall, "_launch"): lambda _: run_steps,
+        (ProgramCall, "_calls"): lambda _: calls,
+        (PreparedProgram, "prepare"): lambda _: _prepare_steps,
     }
+
+
+def _run_step(zone: int, step: StepCall, slots: Mapping[str, Any], stream: Stream) -> None:
+    for name, nbytes in step.cleared:
+        stream.device.start_clear(slots[name].memory, nbytes, stream)
+    call = step.call(stream, make=partial(GuardedCall, zone))
+    try:
+        call.launch()
+    except GuardError as error:
+        raise step.of_step(error) from None
+
+
+def _prepare_steps(kernel: PreparedProgram, stream: Stream, make: Callable[[Stream], Any], _: object) -> Callable[[], object]:
+    """Return what runs the steps: a graph has no wait between them."""
+    calls = make(stream)
+
+    def queue() -> None:
+        for each in calls:
+            each()
+
+    kernel._queue = queue
+    return queue
 
 
 def _pop_launch(keywords: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
     from devmod_runtime._launch.order import Plan
-    from devmod_runtime._program.function import ProgramFunction
 
     Dims = int | Sequence[int] | None
 
@@ -778,6 +777,6 @@ def _refuse_in_child() -> None:
             function._forget_launches()
 
 
-#: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to the cost of a launch.
-_references: set[ref[Function | ProgramFunction | Launch]] = set()
+#: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to a launch's cost.
+_references: set[ref[Any]] = set()
 _fork.call_in_child(_refuse_in_child)

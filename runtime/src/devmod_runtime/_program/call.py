@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from devmod_runtime._device.device import Device
     from devmod_runtime._device.host import HostView
     from devmod_runtime._program.function import ProgramFunction
     from devmod_runtime._program.plan import StepCall
@@ -233,13 +234,13 @@ class ProgramCall:
         """Return the prepared launch, which owns its temporaries."""
         slots = self._slots | self._own_slots() | self._own_temporaries()
         make = partial(self._calls, slots)
-        return Launch(self._function, _Prepared(), self._stream, make, (), tuple(slots.values()))  # type: ignore[arg-type]
+        return Launch(self._function, PreparedProgram(), self._stream, make, (), tuple(slots.values()))  # type: ignore[arg-type]
 
     def _calls(self, slots: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
         """Return what queues each launch of a prepared one."""
         calls: list[Callable[[], object]] = []
         for step in self._steps(slots):
-            calls += [partial(self._device.start_clear, slots[name].memory, nbytes, stream) for name, nbytes in step.cleared]
+            calls += [partial(_clear, self._device, slots[name].memory, nbytes, stream) for name, nbytes in step.cleared]
             calls.append(step.launch(stream))
         return calls
 
@@ -306,8 +307,14 @@ class ProgramCall:
         return result
 
 
-class _Prepared:
+def _clear(device: Device, memory: object, nbytes: int, stream: Stream) -> None:
+    device.start_clear(memory, nbytes, stream)
+
+
+class PreparedProgram:
     """The kernel of a program's prepared launch. The shape is the function that makes the launches for a stream."""
+
+    _queue: Callable[[], object]
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
         self._queue = stream.prepare(shape)

@@ -100,7 +100,7 @@ class ProgramModule(PayloadModule):
             A length is missing or unknown, or the program does not take these lengths.
         """
         program = self.program(name)
-        scalars = {each.name: each.default for each in program.scalars if each.is_integer}
+        scalars: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer}
         names = {each for array in program.arrays() for length in array.shape for each in names_in(length)} | scalars.keys()
         needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
         needed += [each for _, *operands in program.requires for each in operands]

@@ -8,7 +8,7 @@ from devmod.backend import expression_text, members_by_value
 from devmod.errors import ArgumentError, LaunchError
 from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Scalar, evaluate
 from devmod_runtime._launch.call import Call
-from devmod_runtime._launch.function import Launch
+from devmod_runtime._launch.function import _launch_nothing as launch_nothing
 from devmod_runtime._program.temporaries import share
 
 TYPE_CHECKING = False
@@ -156,19 +156,21 @@ class StepCall:
         For each argument the function that returns its value for the scalars of a call; None for those that do not depend on them.
     cleared
         The temporaries that are cleared before it, with their bytes.
+    program, args
+        The program, and the arguments of the kernel in its order.
     """
 
     def __init__(
         self, function: ProgramFunction, number: int, values: dict[Any, int], slots: Mapping[str, Any], scalars: Mapping[str, Any]
     ) -> None:
-        self._program, self._number = function, number
+        self.program, self._number = function, number
         step = function.program.steps[number]
         self._step, self._function = step, function.functions[step.kernel]
         declared, sizes = function.program.declared, function.sizes
         self.names: list[str] = []
         self.getters: list[Callable[[Mapping[str, Any]], Any] | None] = []
         self.cleared: list[tuple[str, int]] = []
-        self._args: list[Any] = []
+        self.args: list[Any] = []
         self._dims: dict[str, Any] = {}
 
         def value_of(value: Any) -> tuple[Any, str, Any]:
@@ -192,7 +194,7 @@ class StepCall:
                     value, name, get = value_of(step.arguments[param.name])
                 else:
                     value, name, get = argument.default, "", None
-                self._args.append(value)
+                self.args.append(value)
                 self.names.append(name)
                 self.getters.append(get)
             if self._function._launcher.has_grid:
@@ -206,18 +208,18 @@ class StepCall:
         """Return the checked launch in a stream. `make` is the class of the call."""
         dims = self._dims
         try:
-            return make(self._function, self._args, dims.get("grid"), dims.get("block"), dims.get("threads"), stream, 0, bound=bound)
+            return make(self._function, self.args, dims.get("grid"), dims.get("block"), dims.get("threads"), stream, 0, bound=bound)
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 
-    def launch(self, stream: Stream) -> Launch:
-        """Return the prepared launch in a stream."""
+    def launch(self, stream: Stream) -> Callable[[], object]:
+        """Return the function that queues the prepared launch in a stream. The arrays are those of the program's launch."""
         call = self.call(stream, bound=True)
-        return Launch(self._function, call.kernel, stream, call.shape, call.values, self._args)
+        return launch_nothing if call.shape is None else call.kernel.prepare(stream, call.shape, call.values)
 
     def of_step(self, error: DevmodError) -> DevmodError:
         """Return an error with the program and the step in its text."""
-        error.args = (f"{self._program.label}, step {self._number + 1}: {error}", *error.args[1:])
+        error.args = (f"{self.program.label}, step {self._number + 1}: {error}", *error.args[1:])
         return error
 
 
