@@ -586,8 +586,9 @@ def _check_names(function: Any, given: Iterable[str], params: Iterable[str], oth
     lengths = f"; its lengths: {list_names(others)}" if others and program_of(function) is not None else ""
     for name in given:
         if name not in params and name not in others:
+            suggestion = did_you_mean(name, [*params, *others])
             raise ArgumentError(
-                f"{function.label} has no argument {name!r}{did_you_mean(name, [*params, *others])}; its arguments: {list_names(params)}{lengths}",
+                f"{function.label} has no argument {name!r}{suggestion}; its arguments: {list_names(params)}{lengths}",
                 kind=function.kind,
                 function=function.name,
                 argument=name,

@@ -18,6 +18,7 @@ from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import candidate_name, describe_candidate, program_kernels
 from devmod._modules.module import owner_of
+from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule
 from devmod._plugins.devices import default_device, device_label
 from devmod._plugins.registry import local_kinds
@@ -286,6 +287,10 @@ def _parse(module: Module) -> None:
     for name, info in module.functions.items():
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(f"the {module.kind} function {name!r} cannot be called: {problem}", kind=module.kind, function=name)
+    if module.kind == PROGRAM:
+        for name in module.function_names:
+            check_program(name, module)
+        return
     payload = payload_of(module)
     if payload is None:
         return
