@@ -54,7 +54,7 @@ class ProgramCall:
         self._arrays: list[Any] = []
         self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
         lengths: list[tuple[int, ...] | None] = []
-        is_written = False
+        is_written = self._has_host_arrays = self._returns_device_arrays = False
         for name, declared in function.arrays.items():
             value, shape = values.get(name), None
             if value is not None or declared.role != "output":
@@ -62,13 +62,17 @@ class ProgramCall:
                     value, shape = self._take(declared, value, bound)
                 except ConversionError as error:
                     raise function.error(f"the argument {name!r} {error}", name) from None
-                is_written = is_written or declared.role != "input"
+                if type(value) is HostView:
+                    self._has_host_arrays = True
+                else:
+                    #: Whether the outputs that the call allocates are device arrays.
+                    self._returns_device_arrays = True
+                if declared.role != "input":
+                    is_written = True
             self._arrays.append(value)
             lengths.append(shape)
         if is_written:
             self._check_overlaps()
-        #: Whether the outputs that the call allocates are device arrays.
-        self._returns_device_arrays = any(isinstance(each, (DeviceArray, Image)) for each in self._arrays)
         self._stream = self._choose_stream(stream, bound)
         self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream)
         self._plan = None if bound else function.plan(self._key)
@@ -202,11 +206,13 @@ class ProgramCall:
     def run(self) -> Any:
         """Launch, and return the outputs."""
         function, stream, shapes = self._function, self._stream, self._shapes
-        arrays = [
-            each if isinstance(each, (DeviceArray, Image)) else self._new(declared) if each is None else self._uploaded(declared, each)
-            for declared, each in zip(function.arrays.values(), self._arrays, strict=True)
-        ]
-        slots = [each.memory if type(each) is DeviceArray else each for each in arrays]
+        arrays, slots, results = [], [], []
+        for declared, value in zip(function.arrays.values(), self._arrays, strict=True):
+            array = self._new(declared) if value is None else self._uploaded(declared, value) if type(value) is HostView else value
+            arrays.append(array)
+            slots.append(array if declared.format else array.memory)
+            if declared.role == "output":
+                results.append(array)
         pool = memory_of(stream)
         with pool.lock:
             buffers = pool.take(shapes.sizes, stream)
@@ -214,14 +220,12 @@ class ProgramCall:
             slots += buffers
             with stream.batch() if stream.gathers else nullcontext():
                 plan.run(slots, self._scalars)
-        self._copy_back(arrays)
+        if self._has_host_arrays:
+            self._copy_back(arrays)
         if self._must_wait:
             stream.synchronize()
-        results = [
-            each if self._returns_device_arrays else self._to_numpy(declared.name, each)
-            for declared, each in zip(function.arrays.values(), arrays, strict=True)
-            if declared.role == "output"
-        ]
+        if not self._returns_device_arrays:
+            results = [self._to_numpy(name, each) for name, each in zip(function.outputs, results, strict=True)]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> Plan:
