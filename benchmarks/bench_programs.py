@@ -22,14 +22,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 import numpy as np
-from timing import check, each_kind, timed
+from timing import check, each_kind, in_new_process, note, timed
 
 import devmod
 
@@ -252,21 +253,136 @@ BEFORE = "20 prepared launches in a batch, before"
 BOUND_NOW = "bound program, alone in a process"
 WARM_UP, TURN = 5, 25
 
-#: Load a file and print the milliseconds until the result, of the program (argument "program") and of the chain by hand.
+#: Load a file and print the milliseconds until the result, from the imports on.
 FIRST = """
-import sys, time
+import time
 began = time.perf_counter()
-import numpy as np, devmod
-way, path, kind = sys.argv[1:4]
-x = np.linspace(0, 0.1, 1024, dtype=np.float32)
+import sys
+import numpy as np
+import devmod
+path, kind, n = sys.argv[1], sys.argv[2], 1024
+x = np.linspace(0, 0.1, n, dtype=np.float32)
 module = devmod.load(path)
-if way == "program":
-    y = module["chain"](x, x, 0.5)
-else:
-    sys.path.insert(0, sys.argv[4])
-    CHAIN
+{}
 print((time.perf_counter() - began) * 1e3)
 """
+FIRST_OF_PROGRAM = 'y = module["chain"](x, x, 0.5)'
+FIRST_BY_HAND = """
+device, extent = devmod.device(kind), {} if kind == "hexagon" else {"threads": n}
+add, square, scale = (module[name] for name in ("add", "square", "scale"))
+weight = current = device.from_numpy(x)
+one, two, even, odd = (device.empty(n, "float32") for _ in range(4))
+with device.default_stream.batch():
+    for number in range(5):
+        following = odd if number % 2 else even
+        square(current, one, n, **extent)
+        scale(one, two, n, 0.5, **extent)
+        add(two, weight, one, n, **extent)
+        add(one, current, following, n, **extent)
+        current = following
+y = current.numpy()
+"""
+
+
+def first_call(kind: str, files: Mapping[str, Path], rounds: int) -> bool:
+    """Compare the load and the first call, each in a new process."""
+    scripts = {"program": FIRST_OF_PROGRAM, "hand": FIRST_BY_HAND}
+    works = {name: partial(_first, FIRST.format(script), files[name], kind) for name, script in scripts.items()}
+    took = in_turns(works, rounds)
+    print(f"{kind:8} load and first call: {took['program']:.1f} ms; by hand: {took['hand']:.1f} ms")
+    return report(kind, "load and first call", took["program"] / took["hand"], MOST_FIRST, "load and first call, by hand")
+
+
+def _first(script: str, file: Path, kind: str) -> float:
+    return in_new_process(script, file, kind)[0]
+
+
+def memory_of_temporaries() -> bool:
+    """Compare the buffers of temporaries with the largest set that is alive at once."""
+    programs: dict[str, list[dict[str, tuple[int, int, int]]]] = {"the chain": [chain_temporaries()]}
+    programs["a decoder of 4, 12 and 32 layers"] = [decoder_temporaries(layers) for layers in (4, 12, 32)]
+    failed = False
+    for name, each in programs.items():
+        ratio = max(_memory_ratio(temporaries) for temporaries in each)
+        failed |= report("memory", f"temporaries of {name}", ratio, MOST_MEMORY, "the largest set alive at once")
+    numbers = random.Random(0)
+    ratios = []
+    for _ in range(200):
+        steps = numbers.randint(2, 100)
+        temporaries = {}
+        for number in range(numbers.randint(2, 60)):
+            first = numbers.randrange(steps)
+            temporaries[str(number)] = (numbers.randint(1, 1 << 20), first, min(first + int(numbers.expovariate(0.3)), steps - 1))
+        ratios.append(_memory_ratio(temporaries))
+    text = f"200 random programs: median {statistics.median(ratios):.2f}, at most {max(ratios):.2f} of the largest set alive at once"
+    print(f"memory   {text}")
+    note(text)
+    return failed
+
+
+def _memory_ratio(temporaries: Mapping[str, tuple[int, int, int]]) -> float:
+    from devmod_runtime._program.temporaries import share
+
+    _, sizes = share({name: size for name, (size, _, _) in temporaries.items()}, {name: each[1:] for name, each in temporaries.items()})
+    ends = {last for _, _, last in temporaries.values()} | {first for _, first, _ in temporaries.values()}
+    alive = max(sum(size for size, first, last in temporaries.values() if first <= step <= last) for step in ends)
+    return sum(sizes) / alive
+
+
+def chain_temporaries() -> dict[str, tuple[int, int, int]]:
+    """Return the bytes, the first and the last step of each temporary of the chain."""
+    return _lives([(arrays, 4 * N) for arrays in ([*each.values()] for _, each in chain())], {"x", "weight", "y"})
+
+
+def _lives(steps: Sequence[tuple[Sequence[str], int]], arguments: set[str]) -> dict[str, tuple[int, int, int]]:
+    """Return them for steps, each with its arrays, the written one last, and the bytes of that one."""
+    result: dict[str, tuple[int, int, int]] = {}
+    for number, (arrays, nbytes) in enumerate(steps):
+        for name in arrays:
+            if name not in arguments:
+                size, first, _ = result.get(name, (nbytes, number, number))
+                result[name] = (size, first, number)
+    return result
+
+
+def decoder_temporaries(layers: int, size: int = 2048, hidden: int = 5632, heads: int = 32, context: int = 2048) -> dict[str, Any]:
+    """Return them for a step of a transformer: attention and a gated layer, each with its norm."""
+    steps: list[tuple[list[str], int]] = []
+
+    def step(written: str, length: int, *read: str) -> None:
+        steps.append(([*read, written], 4 * length))
+
+    current = "x0"
+    step(current, size)
+    for number in range(layers):
+        names = ("norm", "query", "key", "value", "scores", "mixed", "attended", "sum", "norm2", "gate", "up", "act", "down", "next")
+        norm, query, key, value, scores, mixed, attended, sum_, norm2, gate, up, act, down, following = (
+            f"{each}{number}" for each in names
+        )
+        step(norm, size, current)
+        step(query, size, norm)
+        step(key, size // 8, norm)
+        step(value, size // 8, norm)
+        step(scores, heads * context, query, key)
+        step(mixed, size, scores, value)
+        step(attended, size, mixed)
+        step(sum_, size, attended, current)
+        step(norm2, size, sum_)
+        step(gate, hidden, norm2)
+        step(up, hidden, norm2)
+        step(act, hidden, gate, up)
+        step(down, size, act)
+        step(following, size, down, sum_)
+        current = following
+    step("logits", 32000, current)
+    return _lives(steps, {"logits"})
+
+
+def report(kind: str, name: str, ratio: float, most: float, base: str) -> bool:
+    """Print and record a ratio. Return whether it is over its bound."""
+    over = check(f"{kind}, {name}", ratio, most, of=base)
+    print(f"{kind:8} {name:36} of {base:42} {ratio:5.2f}   (at most {most:g}){'  over' * over}", flush=True)
+    return over
 
 
 def serve(kind: str, file: str) -> int:
@@ -354,10 +470,8 @@ def measure(kind: str, folder: Path, rounds: int, before: str) -> bool:
         (NEW_CALL, NEW_CALLS, MOST_NEW_SHAPES),
     ]
     for name, base, most in rows:
-        ratio = medians[name] / medians[base]
-        over = check(f"{kind}, {name}", ratio, most, of=base)
-        failed |= over
-        print(f"{kind:8} {name:24} of {base:42} {ratio:5.2f}   (at most {most:g}){'  over' * over}", flush=True)
+        failed |= report(kind, name, medians[name] / medians[base], most, base)
+    failed |= first_call(kind, {"program": file, "hand": plain}, max(rounds // 9, 1))
     return failed
 
 
@@ -370,7 +484,8 @@ def main() -> int:
     parser.add_argument("--kinds", default=KINDS)
     parser.add_argument("--before", default="")
     options = parser.parse_args()
-    return int(each_kind(options.kinds, lambda kind, folder: measure(kind, folder, options.rounds, options.before)))
+    failed = memory_of_temporaries()
+    return int(each_kind(options.kinds, lambda kind, folder: measure(kind, folder, options.rounds, options.before)) or failed)
 
 
 if __name__ == "__main__":
