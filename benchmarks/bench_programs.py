@@ -44,17 +44,13 @@ MOST_BATCHED = 1.0
 #: The kinds on which a batch costs less than its launches one by one.
 BATCHING = ("vulkan", "webgpu", "hexagon")
 
-OPENCL = """
-kernel void add(global const float *a, global const float *b, global float *y, int n) {
-  int i = get_global_id(0); if (i < n) y[i] = a[i] + b[i]; }
-kernel void square(global const float *a, global float *y, int n) { int i = get_global_id(0); if (i < n) y[i] = a[i] * a[i]; }
-kernel void scale(global const float *a, global float *y, int n, float factor) { int i = get_global_id(0); if (i < n) y[i] = a[i] * factor; }
-"""
 C = """
-void add(const float *a, const float *b, float *y, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
-void square(const float *a, float *y, int n) { for (int i = 0; i < n; i++) y[i] = a[i] * a[i]; }
-void scale(const float *a, float *y, int n, float factor) { for (int i = 0; i < n; i++) y[i] = a[i] * factor; }
+{start}void add({input}const float *a, {input}const float *b, {input}float *y, int n) {{ {loop} y[i] = a[i] + b[i]; }}
+{start}void square({input}const float *a, {input}float *y, int n) {{ {loop} y[i] = a[i] * a[i]; }}
+{start}void scale({input}const float *a, {input}float *y, int n, float factor) {{ {loop} y[i] = a[i] * factor; }}
 """
+OPENCL = C.format(start="kernel ", input="global ", loop="int i = get_global_id(0); if (i < n)")
+HEXAGON = C.format(start="", input="", loop="for (int i = 0; i < n; i++)")
 #: For each kernel of the shading languages: the arrays that it reads, its last scalar, and its expression.
 SHADERS = {"add": ("ab", "", "a[i] + b[i]"), "square": ("a", "", "a[i] * a[i]"), "scale": ("a", "factor", "a[i] * {}factor")}
 
@@ -80,7 +76,8 @@ def wgsl(name: str) -> str:
     last = len(inputs)
     return (
         f"struct Scalars {{ n: i32, {f'{scalar}: f32' if scalar else ''} }}\n{buffers}"
-        f"@group(0) @binding({last}) var<storage, read_write> y: array<f32>;\n@group(0) @binding({last + 1}) var<uniform> scalars: Scalars;\n"
+        f"@group(0) @binding({last}) var<storage, read_write> y: array<f32>;\n"
+        f"@group(0) @binding({last + 1}) var<uniform> scalars: Scalars;\n"
         f"@compute @workgroup_size(64) fn {name}(@builtin(global_invocation_id) id: vec3u) "
         f"{{ let i = i32(id.x); if i < scalars.n {{ y[i] = {expression.format('scalars.')}; }} }}\n"
     )
@@ -91,7 +88,7 @@ def kernels_of(kind: str) -> devmod.Module:
     if kind == "opencl":
         return devmod.compile(OPENCL, kind, block=64)
     if kind == "hexagon":
-        return devmod.compile(C, f"{kind} -arch={devmod.device(kind).arch}", language="C")
+        return devmod.compile(HEXAGON, f"{kind} -arch={devmod.device(kind).arch}", language="C")
     if kind == "vulkan":
         return devmod.bundle(*[devmod.compile(glsl(name), kind, name=name, language="GLSL") for name in SHADERS])
     return devmod.bundle(*[devmod.compile(wgsl(name), kind, language="WGSL") for name in SHADERS])

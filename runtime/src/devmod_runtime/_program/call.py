@@ -212,7 +212,7 @@ class ProgramCall:
             arrays.append(array)
             slots.append(array if declared.format else array.memory)
             if declared.role == "output":
-                results.append(array)
+                results.append(array if value is None else self._given[declared.name])
         pool = memory_of(stream)
         with pool.lock:
             buffers = pool.take(shapes.sizes, stream)
@@ -225,7 +225,7 @@ class ProgramCall:
         if self._must_wait:
             stream.synchronize()
         if not self._returns_device_arrays:
-            results = [self._to_numpy(name, each) for name, each in zip(function.outputs, results, strict=True)]
+            results = [self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each for each in results]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> Plan:
@@ -295,10 +295,7 @@ class ProgramCall:
         else:
             self._device.read(value.memory, out, self._stream)
 
-    def _to_numpy(self, name: str, value: Any) -> Any:
-        """Return a host array of an output: the caller's, or a new one."""
-        if self._given.get(name) is not None:
-            return self._given[name]
+    def _to_numpy(self, value: DeviceArray | Image) -> np.ndarray[Any, Any]:
         result = (
             np.empty(value.array_shape, value.texel.dtype) if isinstance(value, Image) else np.empty(value.shape, numpy_dtype(value.dtype))
         )
