@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._observed import Methods
-    from devmod_runtime._program.plan import StepCall
+    from devmod_runtime._program.plan import Step
 else:
     from devmod._util.numpy import np
 
@@ -397,16 +397,22 @@ def _methods(zone: int) -> Methods:
 
         return uploaded
 
-    def own_temporaries(self: ProgramCall) -> dict[str, Any]:
-        arrays = [each for each in self._function.program.arrays("temporary") if not each.format]
-        return {each.name: self._new(each) for each in arrays}
+    def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
+        def new(self: ProgramCall, declared: Any) -> Any:
+            if declared.format:
+                return original(self, declared)
+            return _guarded(zone, self._device, self._shapes.lengths[declared.name], declared.type)
 
-    def run_steps(self: ProgramCall, stream: Stream, slots: Mapping[str, Any]) -> None:
-        for each in self._calls({**slots, **self._own_slots(), **self._own_temporaries()}, stream):
+        return new
+
+    def bound(self: ProgramCall) -> Launch:
+        arrays = self._named(self._arrays, ())
+        make = partial(_steps_of, zone, self, arrays)
+        return Launch(self._function, GuardedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
+
+    def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
+        for each in _steps_of(zone, self, self._named(arrays, ()), self._stream):
             each()
-
-    def calls(self: ProgramCall, slots: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
-        return [partial(_run_step, zone, step, slots, stream) for step in self._steps(slots)]
 
     # With the name of the method, for the TypeError of a wrong call.
     return {
@@ -416,33 +422,41 @@ def _methods(zone: int) -> Methods:
         (Function, "__call__"): partial(update_wrapper, call),
         (Function, "bind"): partial(update_wrapper, bind),
         (ProgramCall, "_uploaded"): make_uploaded,
-        (ProgramCall, "_own_temporaries"): lambda _: own_temporaries,
-        (ProgramCall, "_launch"): lambda _: run_steps,
-        (ProgramCall, "_calls"): lambda _: calls,
-        (PreparedProgram, "prepare"): lambda _: _prepare_steps,
+        (ProgramCall, "_new"): make_new,
+        (ProgramCall, "_launch"): lambda _: launch,
+        (ProgramCall, "bound"): lambda _: bound,
     }
 
 
-def _run_step(zone: int, step: StepCall, slots: Mapping[str, Any], stream: Stream) -> None:
-    for name, nbytes in step.cleared:
-        stream.device.start_clear(slots[name].memory, nbytes, stream)
-    call = step.call(stream, make=partial(GuardedCall, zone))
-    try:
-        call.launch()
-    except GuardError as error:
-        raise step.of_step(error) from None
+def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+    """Return what launches each step of a program, and compares its arrays."""
+    values = call._shapes.values
+
+    def run(step: Step) -> None:
+        for name in step.cleared:
+            if nbytes := call._shapes.nbytes[name]:
+                stream.device.start_clear(arrays[name].memory, nbytes, stream)
+        launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
+        try:
+            launch.launch()
+        except GuardError as error:
+            raise step.of_step(error) from None
+
+    return [partial(run, step) for step in call._function.steps]
 
 
-def _prepare_steps(kernel: PreparedProgram, stream: Stream, make: Callable[[Stream], Any], _: object) -> Callable[[], object]:
-    """Return what runs the steps: a graph has no wait between them."""
-    calls = make(stream)
+class GuardedProgram(PreparedProgram):
+    """A program's prepared launch whose steps are launched one by one."""
 
-    def queue() -> None:
-        for each in calls:
-            each()
+    def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
+        calls = shape(stream)
 
-    kernel._queue = queue
-    return queue
+        def queue() -> None:
+            for each in calls:
+                each()
+
+        self._queue = queue
+        return queue
 
 
 def _pop_launch(keywords: dict[str, Any]) -> dict[str, Any]:

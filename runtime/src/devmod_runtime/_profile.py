@@ -32,7 +32,7 @@ from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._observed import replaced
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime._program.plan import StepCall
+from devmod_runtime._program.plan import Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -279,8 +279,8 @@ class Profile:
             (Function, "bind"): self._bind,
             (ProgramFunction, "__call__"): self._call,
             (ProgramFunction, "bind"): self._bind,
-            (ProgramFunction, "plan"): self._plan,
-            (StepCall, "call"): self._step,
+            (ProgramFunction, "keep_plan"): self._keep_plan,
+            (Step, "call"): self._step,
         }
         for base in (Device, Stream):
             methods[base, "__init_subclass__"] = self._watch(base)
@@ -398,24 +398,24 @@ class Profile:
         """Return a method that gives the launch of a step the name of its program."""
 
         @wraps(original)
-        def call(step: StepCall, *args: Any, **keywords: Any) -> Any:
-            self._local.step = f"{step.program.name}: ", _bytes_of(step.args)
+        def call(step: Step, stream: Stream, dims: Any, values: Any, arrays: Any, *args: Any, **keywords: Any) -> Any:
+            given = [arrays[each] for _, each in step.arguments if type(each) is str and each in arrays]
+            self._local.step = f"{step.program.name}: ", _bytes_of(given)
             try:
-                return original(step, *args, **keywords)
+                return original(step, stream, dims, values, arrays, *args, **keywords)
             finally:
                 self._local.step = "", 0
 
         return call
 
-    def _plan(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _keep_plan(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
-        def plan(function: ProgramFunction, key: Any, make: Any) -> Any:
-            result = original(function, key, make)
+        def keep_plan(function: ProgramFunction, key: Any, plan: Any) -> None:
+            original(function, key, plan)
             if self not in _profiles:  # another thread has ended it
                 function._forget_launches()
-            return result
 
-        return plan
+        return keep_plan
 
     def _bind(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)

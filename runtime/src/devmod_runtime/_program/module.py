@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 from devmod._modules.choice import describe_candidate, program_kernels, program_verdicts
 from devmod._util.buffers import read_only_view
@@ -113,7 +114,8 @@ class ProgramModule(PayloadModule):
             raise error(f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}", unknown[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
             raise error(f"it also needs {list_names(missing)}", missing[0])
-        return Shapes(program, values, error).temporary_bytes
+        about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
+        return Shapes(about, values).temporary_bytes
 
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
         """Return the constants of a program on a device, where they are copied once."""
