@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _weakref import ref
+
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.shapes import declaration_text, program_text
@@ -12,13 +14,14 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.image import Image
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
+from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.scalars import packer
 from devmod_runtime._program.call import ProgramCall
-from devmod_runtime._program.plan import Shapes
+from devmod_runtime._program.plan import steps_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from inspect import Signature
     from typing import Any
 
@@ -89,18 +92,21 @@ class ProgramFunction(ProcessLocal):
     ) -> None:
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
         self.name, self.kind, self._fixed = program.name, device.kind, fixed
-        scalars = program.scalars
-        self.defaults = {each.name: each.default for each in scalars if each.default is not None}
+        self.scalars = {each.name: each for each in program.scalars}
+        self.defaults = {each.name: each.default for each in program.scalars if each.default is not None}
         given = [each.name for each in program.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") == "input"]
         updates = [each.name for each in program.arrays("update")]
         self.names = (*(each for each in given if each not in self.defaults), *updates, *self.defaults)
         self.outputs = [each.name for each in program.arrays("output")]
-        self.packers = {each.name: packer(each.type) for each in scalars}
+        self.packers = {each.name: packer(each.type) for each in program.scalars}
         #: The integer scalars by which the shapes and the launches differ.
         self.sizes = self._sizes()
         self.constants = module.constants(program, device)
-        self._shapes: dict[Any, Shapes] = {}
+        self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
+        self.lifetimes = program.lifetimes()
+        self.steps = steps_of(self)
         self._plans: dict[Any, Plan] = {}
+        references.add(ref(self, references.discard))
 
     def _sizes(self) -> tuple[str, ...]:
         """Return the integer scalars in the expressions of the program."""
@@ -189,9 +195,16 @@ class ProgramFunction(ProcessLocal):
         result: ProgramFunction = self.module._function_on(self.name, found)
         return result
 
+    def default_device(self) -> Device:
+        """Return the device of a call without device arrays, as for a function."""
+        return self.device
+
+    def _forget_launches(self) -> None:
+        self._plans.clear()
+
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
-        return Shapes(self.program, dict(lengths), self.error).temporary_bytes
+        return self.module.temporary_bytes(self.name, lengths)
 
     @property
     def label(self) -> str:
@@ -214,25 +227,15 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
         return int(value.__index__()) if declared.is_integer else value
 
-    def shapes(self, key: Any, bind: Callable[[], dict[Any, int]]) -> Shapes:
-        """Return the lengths and sizes for the values that `bind` returns, cached under `key`."""
-        result = self._shapes.get(key)
-        if result is None:
-            result = Shapes(self.program, bind(), self.error)
-            if len(self._shapes) >= _MAX_CACHED:
-                self._shapes.clear()
-            self._shapes[key] = result
-        return result
+    def plan(self, key: Any) -> Plan | None:
+        """Return the cached launches for shapes and a stream."""
+        return self._plans.get(key)
 
-    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
-        """Return the launches for shapes and a stream, cached under `key`."""
-        result = self._plans.get(key)
-        if result is None:
-            result = make()
-            if len(self._plans) >= _MAX_CACHED:
-                self._plans.clear()
-            self._plans[key] = result
-        return result
+    def keep_plan(self, key: Any, plan: Plan) -> None:
+        """Cache the launches."""
+        if len(self._plans) >= _MAX_CACHED:
+            self._plans.clear()
+        self._plans[key] = plan
 
     def _arrange(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, with defaults."""

@@ -1,0 +1,120 @@
+"""The lengths of a program's arrays, for inputs from its declarations: those of the given arrays, or small ones that it accepts."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Scalar, evaluate, names_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from devmod_readers.programs import Program
+    from devmod_runtime._program.function import ProgramFunction
+
+    #: A comparison of two expressions, as in `Program.requires`.
+    Constraint = tuple[str, Any, Any]
+
+#: The lengths that are tried, in this order; and how many combinations of at most how many names.
+_LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 130))))
+_MOST_TRIES, _MOST_NAMES = 20_000, 200
+
+
+def length_names(program: Program) -> list[str]:
+    """Return the names that stand for lengths in the shapes of a program."""
+    names = dict.fromkeys(name for array in program.arrays() for length in array.shape for name in names_in(length))
+    return [each for each in names if each not in program.declared]
+
+
+def bind_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]) -> list[Constraint]:
+    """Add the lengths of given arrays and of constants, and the given integers in expressions. Return what the other lengths must meet."""
+    constraints: list[Constraint] = []
+    for name, each in function.program.declared.items():
+        value = values[name] if name in values else function.constants.get(name)
+        if isinstance(each, Scalar) and name in function.sizes and type(number := values.get(name, each.default)) is int:
+            lengths[name] = number
+        elif isinstance(each, Array) and value is not None:
+            for expected, length in zip(each.shape, _lengths_of(each, value), strict=False):  # a call has the error of another rank
+                if not isinstance(expected, str) or lengths.setdefault(expected, length) != length:
+                    constraints.append(("==", expected, length))
+    return constraints
+
+
+def _lengths_of(array: Array, value: Any) -> Sequence[int]:
+    shape: tuple[int, ...] = tuple(getattr(value, "shape", ()))
+    if not array.format:
+        return shape
+    return shape[::-1] if hasattr(value, "layers") else shape[:2]  # an image has its width first, NumPy's array its height
+
+
+def choose_lengths(
+    function: ProgramFunction, lengths: dict[str, int], constraints: Iterable[Constraint], wanted: Mapping[str, float]
+) -> dict[str, int] | None:
+    """Return lengths, and integers in expressions, that a program accepts; None if none is found.
+
+    Parameters
+    ----------
+    function
+        The program.
+    lengths, constraints
+        The known ones, and those of `bind_lengths`.
+    wanted
+        The lengths to try first, by name.
+    """
+    program = function.program
+    shapes = [each for array in program.arrays() for each in array.shape if isinstance(each, tuple)]
+    pending = [*program.requires, *constraints, *((">=", each, 1) for each in shapes)]
+    # An equation gives the name that is one side of it, once the others have numbers.
+    alone = {side for operator, *sides in pending if operator == "==" for side in sides if isinstance(side, str)}
+    names = sorted((each for each in (*length_names(program), *function.sizes) if each not in lengths), key=alone.__contains__)
+    if len(names) > _MOST_NAMES:
+        return None
+    return _search(names, [({*_names(each)}, each) for each in pending], lengths, wanted, count())
+
+
+def _search(
+    names: Sequence[str],
+    pending: Sequence[tuple[set[str], Constraint]],
+    values: dict[str, int],
+    wanted: Mapping[str, float],
+    tries: Iterator[int],
+) -> dict[str, int] | None:
+    if not names:
+        return values
+    name, *rest = names
+    ready = [each for used, each in pending if name in used and used <= {*values, name}]
+    for number in dict.fromkeys((*_solutions(name, ready, values), int(wanted.get(name, _LENGTHS[0])), *_LENGTHS)):
+        if next(tries) > _MOST_TRIES:
+            return None
+        found = values | {name: number}
+        if all(_holds(each, found) for each in ready) and (result := _search(rest, pending, found, wanted, tries)) is not None:
+            return result
+    return None
+
+
+def _names(constraint: Constraint) -> Iterator[str]:
+    for each in constraint[1:]:
+        yield from names_in(each)
+
+
+def _solutions(name: str, constraints: Iterable[Constraint], values: Mapping[str, int]) -> Iterator[int]:
+    """Yield the lengths that equations give to a name."""
+    for operator, *sides in constraints:
+        for one, two in (sides, sides[::-1]):
+            if operator == "==" and one == name and name not in names_in(two) and (number := _value(two, values) or 0) > 0:
+                yield number
+
+
+def _holds(constraint: Constraint, values: Mapping[str, int]) -> bool:
+    operator, *sides = constraint
+    one, two = (_value(each, values) for each in sides)
+    return one is not None and two is not None and COMPARISONS[operator](one, two)
+
+
+def _value(expression: Any, values: Mapping[str, int]) -> int | None:
+    try:
+        return evaluate(expression, dict(values))  # it adds the values of expressions
+    except ExpressionError:
+        return None
