@@ -1,16 +1,17 @@
-"""Programs: the host's time of a bound program and of a program's calls, beside the same launches by hand, and the memory of temporaries.
+"""Programs: a bound program, its calls, and its first call beside the same launches by hand, and the memory of temporaries.
 
     python benchmarks/bench_programs.py [--rounds 101] [--kinds opencl,vulkan,webgpu,hexagon] [--before PYTHON]
 
-The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries of which at most 3 are alive at once. By hand,
-the user keeps 3 temporaries, and launches the functions of the same file in a loop. On Vulkan, WebGPU and Hexagon the loop is in
-`stream.batch()`, which is the faster way. "Prepared" launches were bound before; a general call passes the arguments, and allocates the
-result as the program does. With new shapes, each call has a number of elements that no call before had; the temporaries by hand are large
-enough for all. "Load and first call" is a new process for each figure: `devmod.load` of the file, and a result in NumPy.
-Each round runs all contenders in an order of its own. The queue is drained before and after each, inside the measured time after it.
+The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of which three are alive at once. By hand, the
+user has four arrays for them, and launches the functions of the same file. "Prepared" launches were bound before, and run in
+`stream.batch()`. A general call passes the arguments, and allocates the result as the program does. With new shapes, each call has another
+number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is a new
+process for each figure, from the imports to a result in NumPy. Each round runs all contenders in an order of its own, and the figures are
+medians over the rounds. A time is until the device is done.
 
-`--before` is the Python of an environment with the devmod to compare with: a process of it runs the prepared launches in its batch, in
-turns with this process. The exit code is 1 if a ratio is over its bound.
+`--before PYTHON` compares a bound program with the batch of another devmod: two processes, one of them with that Python, take turns.
+On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The memory of temporaries is that of the buffers for the chain,
+for the steps of a transformer, and for random programs. The exit code is 1 if a ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -511,7 +512,7 @@ def measure(kind: str, folder: Path, rounds: int, before: str) -> bool:
     ]
     for name, base, most in rows:
         failed |= report(kind, name, medians[name] / medians[base], most, base)
-    failed |= first_call(kind, {"program": file, "hand": plain}, max(rounds // 9, 1))
+    failed |= first_call(kind, {"program": file, "hand": plain}, max(rounds // 5, 1))
     return failed
 
 

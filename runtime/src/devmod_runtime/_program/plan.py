@@ -132,7 +132,7 @@ class Step:
             else:
                 given = argument.default
             self.arguments.append((argument, given))
-            place = (argument, given) if type(given) in (str, tuple) else None
+            place: Any = (argument, given) if type(given) in (str, tuple) else None
             if isinstance(given, str) and isinstance(function.program.declared.get(given), (Array, Sampler)):
                 self.names.append(given)
                 place = given if argument.packed is None else place
