@@ -2,7 +2,7 @@
 
     python benchmarks/bench_programs.py [--rounds 101] [--kinds opencl,vulkan,webgpu,hexagon] [--before PYTHON]
 
-The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of which three are alive at once. By hand, the
+The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of which three live at once. By hand, the
 user has four arrays for them, and launches the functions of the same file. "Prepared" launches were bound before, and run in
 `stream.batch()`. A general call passes the arguments, and allocates the result as the program does. With new shapes, each call has another
 number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is a new
@@ -10,7 +10,7 @@ process for each figure, from the imports to a result in NumPy. Each round runs 
 medians over the rounds. A time is until the device is done.
 
 `--before PYTHON` compares a bound program with the batch of another devmod: two processes, one of them with that Python, take turns.
-On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The memory of temporaries is that of the buffers for the chain,
+On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The memory of temporaries is that of buffers for the chain,
 for the steps of a transformer, and for random programs. The exit code is 1 if a ratio is over its bound.
 """
 
