@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod._values.shapes import declaration_text, program_text
+from devmod._values.shapes import GIVEN, RETURNED, declaration_text, program_text
 from devmod.backend import ConversionError, escape
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_readers.programs import Scalar, names_in
@@ -20,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Signature
-    from typing import Any
+    from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo
     from devmod_readers.programs import Program
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 #: The number of shapes whose lengths and launches are cached.
 _MAX_CACHED = 64
+#: The number of launches that are cached of a program with temporary images, which each set of launches owns.
+_MAX_WITH_IMAGES = 4
+_NO_GRID = "the steps of a program have their grids, and shapes and scalars follow from its arguments"
 
 
 def _describe(function: ProgramFunction) -> str:
@@ -44,7 +50,8 @@ def _describe(function: ProgramFunction) -> str:
         lines.append(declaration_text(by_name[name]))
     for array in program.arrays("output"):
         lines.append(f"{declaration_text(by_name[array.name])}, by name; default: a new array, which is returned")
-    lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {len(program.steps)} steps"]
+    steps = f"{len(program.steps)} step{'s' if len(program.steps) > 1 else ''}"
+    lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {steps}"]
     return escape("\n".join(lines))
 
 
@@ -89,6 +96,7 @@ class ProgramFunction(ProcessLocal):
     ) -> None:
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
         self.name, self.kind, self._fixed = program.name, device.kind, fixed
+        self._resolve: Callable[[Device], Any] = partial(module._function_on, self.name)
         scalars = program.scalars
         self.defaults = {each.name: each.default for each in scalars if each.default is not None}
         given = [each.name for each in program.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") == "input"]
@@ -96,14 +104,14 @@ class ProgramFunction(ProcessLocal):
         self.names = (*(each for each in given if each not in self.defaults), *updates, *self.defaults)
         self.outputs = [each.name for each in program.arrays("output")]
         self.packers = {each.name: packer(each.type) for each in scalars}
-        #: The integer scalars by which the shapes and the launches differ.
-        self.sizes = self._sizes()
+        #: The integer scalars by which the shapes and the launches differ, and the names that shapes bind.
+        self.sizes, self.bound = self._sizes()
         self.constants = module.constants(program, device)
         self._shapes: dict[Any, Shapes] = {}
         self._plans: dict[Any, Plan] = {}
 
-    def _sizes(self) -> tuple[str, ...]:
-        """Return the integer scalars in the expressions of the program."""
+    def _sizes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the integer scalars in the expressions of the program, and the names in shapes."""
         program = self.program
         integers = {each.name for each in program.scalars if each.is_integer}
         used: set[str] = set()
@@ -114,7 +122,7 @@ class ProgramFunction(ProcessLocal):
         for step in program.steps:
             used.update(name for dims in (step.grid, step.threads, step.block) for each in dims for name in names_in(each))
             used.update(name for value in step.arguments.values() if isinstance(value, tuple) for name in names_in(value))
-        return tuple(sorted(used & integers))
+        return tuple(sorted(used & integers)), tuple(sorted(used - program.declared.keys()))
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
         """Run the program.
@@ -186,12 +194,29 @@ class ProgramFunction(ProcessLocal):
         found = find_device(device) if isinstance(device, str) else device
         if not isinstance(found, Device):
             raise self.error(f"on() takes a device, such as {self.kind!r}, got {type(device).__name__}", "device")
-        result: ProgramFunction = self.module._function_on(self.name, found)
+        result: ProgramFunction = self._resolve(found)
         return result
 
+    def replace(self, *, resolve: Callable[[Device], Any]) -> Self:
+        """Return the same program, of which `on` returns what `resolve` returns for a device."""
+        result = object.__new__(type(self))
+        result.__dict__.update(self.__dict__, _resolve=resolve)
+        return result
+
+    def __getitem__(self, dims: object) -> NoReturn:
+        """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
+        raise self.error(f"f[…] is no launch: {_NO_GRID}", "grid")
+
     def temporary_bytes(self, **lengths: int) -> int:
-        """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
-        return Shapes(self.program, dict(lengths), self.error).temporary_bytes
+        """Return the bytes of the temporaries' buffers for lengths and integer scalars by name. ArgumentError names those that miss."""
+        values = {name: value for name, value in self.defaults.items() if name in self.sizes} | lengths
+        needed = {*self.sizes, *self.bound}
+        if missing := sorted(needed - values.keys()):
+            raise self.error(f"temporary_bytes also needs {list_names(missing)}", missing[0])
+        for name, value in values.items():
+            if name not in needed or type(value) is not int:
+                raise self.error(f"temporary_bytes takes {list_names(sorted(needed))} as integers, got {name}={value!r}", name)
+        return Shapes(self.program, values, self.error).temporary_bytes
 
     @property
     def label(self) -> str:
@@ -229,7 +254,7 @@ class ProgramFunction(ProcessLocal):
         result = self._plans.get(key)
         if result is None:
             result = make()
-            if len(self._plans) >= _MAX_CACHED:
+            if len(self._plans) >= (_MAX_WITH_IMAGES if any(each.format for each in self.program.arrays("temporary")) else _MAX_CACHED):
                 self._plans.clear()
             self._plans[key] = result
         return result
@@ -244,25 +269,49 @@ class ProgramFunction(ProcessLocal):
             if name in values:
                 raise self.error(f"the argument {name!r} is given by position and by name", name)
             if name not in names and name not in self.outputs:
+                if name in ("grid", "threads", "block", "shared_memory"):
+                    raise self.error(f"it takes no {name}=: {_NO_GRID}", name)
                 known = [*names, *self.outputs]
                 raise self.error(f"it has no argument {name!r}; it has {list_names(known)}{did_you_mean(name, known)}", name)
             values[name] = value
-        if len(values) < len(names) or self.outputs:
-            missing = [each for each in names if each not in values and each not in self.defaults]
-            if missing:
-                raise self.error(f"it also needs {list_names(missing)}", missing[0])
-            values = {**self.defaults, **values}
-        return values
+        missing = [each for each in names if values.get(each) is None and each not in self.defaults]
+        if missing:
+            raise self.error(f"it also needs {list_names(missing)}", missing[0])
+        return {**self.defaults, **values}
 
     def _other(self, values: Mapping[str, Any]) -> ProgramFunction | None:
         """Return the program on the device of the first device array, if that is another one of the kind."""
+        if self._fixed:
+            return None
         for value in values.values():
-            if isinstance(value, (DeviceArray, Image)):
-                if value.device is self.device or value.device.kind != self.kind or self._fixed:
+            device = self._device_of(value)
+            if device is not None:
+                if device is self.device or device.kind != self.kind:
                     return None
-                result: ProgramFunction = self.module._function_on(self.name, value.device)
+                result: ProgramFunction = self.module._function_on(self.name, device)
                 return result
         return None
+
+    def _device_of(self, value: Any) -> Device | None:
+        """Return the device of an argument; None for one of the host."""
+        if not isinstance(value, (DeviceArray, Image)):
+            if isinstance(value, (int, float)) or type(value).__module__ == "numpy" or value is None:
+                return None
+            try:
+                adopted = next(iter(self.functions.values()))._launcher.adopt(value)
+            except ConversionError:
+                return None  # the call raises it with the argument
+            if adopted is None:
+                return None
+            value = adopted[0]
+        device: Device = value.device
+        return device
+
+    def _repr_html_(self) -> str:
+        interface = self.info.interface
+        assert interface is not None
+        rows = [declaration_text(each).partition(": ")[::2] for each in interface.params if each.extra.get("role") in (*GIVEN, *RETURNED)]
+        return html_table(f"{self.kind} program {self.name}", rows, ("argument", "type"))
 
     def __repr__(self) -> str:
         assert self.info.interface is not None
