@@ -172,7 +172,7 @@ def program_verdicts(
         A module imports no kernels, or two of its imports have one of the program.
     """
     orders = [each.order for program in programs for each in program.imports if isinstance(each, BundleModule)]
-    groups = [{kernel: _by_kind(owners, ()) for kernel, owners in _kernels_of(name, program).items()} for program in programs]
+    groups = [{kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()} for program in programs]
     for kind in dict.fromkeys((*next(iter(orders), ()), *(kind for each in groups for group in each.values() for kind in group))):
         for program, candidates in zip(programs, groups, strict=True):
             if not any(kind in group for group in candidates.values()):
@@ -231,7 +231,7 @@ def _fitting(found: Iterator[Verdict], reasons: list[object]) -> Iterator[Module
             yield module
 
 
-def _kernels_of(name: str, program: Module) -> dict[str, list[Module]]:
+def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     """Return the candidates of each kernel of a program. Raise FormatError if there are none, or several imports have one."""
     info = program.functions[name]
     names: Any = info.interface.extra.get("kernels") if info.interface is not None else None

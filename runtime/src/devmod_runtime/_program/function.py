@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _weakref import ref
 from functools import partial
 
 from devmod._util.html import html_table
@@ -15,9 +16,10 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.image import Image
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
+from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.scalars import packer
 from devmod_runtime._program.call import ProgramCall
-from devmod_runtime._program.plan import Shapes
+from devmod_runtime._program.plan import steps_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 _MAX_CACHED = 64
 #: The number of launches that are cached of a program with temporary images, which each set of launches owns.
 _MAX_WITH_IMAGES = 4
-_NO_GRID = "the steps of a program have their grids, and shapes and scalars follow from its arguments"
+_NO_GRID = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
 
 
 def _describe(function: ProgramFunction) -> str:
@@ -97,21 +99,25 @@ class ProgramFunction(ProcessLocal):
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
         self.name, self.kind, self._fixed = program.name, device.kind, fixed
         self._resolve: Callable[[Device], Any] = partial(module._function_on, self.name)
-        scalars = program.scalars
-        self.defaults = {each.name: each.default for each in scalars if each.default is not None}
+        self.scalars = {each.name: each for each in program.scalars}
+        self.defaults = {each.name: each.default for each in program.scalars if each.default is not None}
         given = [each.name for each in program.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") == "input"]
         updates = [each.name for each in program.arrays("update")]
         self.names = (*(each for each in given if each not in self.defaults), *updates, *self.defaults)
         self.outputs = [each.name for each in program.arrays("output")]
-        self.packers = {each.name: packer(each.type) for each in scalars}
-        #: The integer scalars by which the shapes and the launches differ, and the names that shapes bind.
-        self.sizes, self.bound = self._sizes()
+        self.packers = {each.name: packer(each.type) for each in program.scalars}
+        #: The integer scalars by which the shapes and the launches differ.
+        self.sizes = self._sizes()
         self.constants = module.constants(program, device)
-        self._shapes: dict[Any, Shapes] = {}
+        self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
+        self.lifetimes = program.lifetimes()
+        self.steps = steps_of(self)
         self._plans: dict[Any, Plan] = {}
+        self._most_plans = _MAX_WITH_IMAGES if any(each.format for each in program.arrays("temporary")) else _MAX_CACHED
+        references.add(ref(self, references.discard))
 
-    def _sizes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the integer scalars in the expressions of the program, and the names in shapes."""
+    def _sizes(self) -> tuple[str, ...]:
+        """Return the integer scalars in the expressions of the program."""
         program = self.program
         integers = {each.name for each in program.scalars if each.is_integer}
         used: set[str] = set()
@@ -122,7 +128,7 @@ class ProgramFunction(ProcessLocal):
         for step in program.steps:
             used.update(name for dims in (step.grid, step.threads, step.block) for each in dims for name in names_in(each))
             used.update(name for value in step.arguments.values() if isinstance(value, tuple) for name in names_in(value))
-        return tuple(sorted(used & integers)), tuple(sorted(used - program.declared.keys()))
+        return tuple(sorted(used & integers))
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
         """Run the program.
@@ -207,16 +213,16 @@ class ProgramFunction(ProcessLocal):
         """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
         raise self.error(f"f[…] is no launch: {_NO_GRID}", "grid")
 
+    def default_device(self) -> Device:
+        """Return the device of a call without device arrays, as for a function."""
+        return self.device
+
+    def _forget_launches(self) -> None:
+        self._plans.clear()
+
     def temporary_bytes(self, **lengths: int) -> int:
-        """Return the bytes of the temporaries' buffers for lengths and integer scalars by name. ArgumentError names those that miss."""
-        values = {name: value for name, value in self.defaults.items() if name in self.sizes} | lengths
-        needed = {*self.sizes, *self.bound}
-        if missing := sorted(needed - values.keys()):
-            raise self.error(f"temporary_bytes also needs {list_names(missing)}", missing[0])
-        for name, value in values.items():
-            if name not in needed or type(value) is not int:
-                raise self.error(f"temporary_bytes takes {list_names(sorted(needed))} as integers, got {name}={value!r}", name)
-        return Shapes(self.program, values, self.error).temporary_bytes
+        """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
+        return self.module.temporary_bytes(self.name, lengths)
 
     @property
     def label(self) -> str:
@@ -239,25 +245,15 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
         return int(value.__index__()) if declared.is_integer else value
 
-    def shapes(self, key: Any, bind: Callable[[], dict[Any, int]]) -> Shapes:
-        """Return the lengths and sizes for the values that `bind` returns, cached under `key`."""
-        result = self._shapes.get(key)
-        if result is None:
-            result = Shapes(self.program, bind(), self.error)
-            if len(self._shapes) >= _MAX_CACHED:
-                self._shapes.clear()
-            self._shapes[key] = result
-        return result
+    def plan(self, key: Any) -> Plan | None:
+        """Return the cached launches for shapes and a stream."""
+        return self._plans.get(key)
 
-    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
-        """Return the launches for shapes and a stream, cached under `key`."""
-        result = self._plans.get(key)
-        if result is None:
-            result = make()
-            if len(self._plans) >= (_MAX_WITH_IMAGES if any(each.format for each in self.program.arrays("temporary")) else _MAX_CACHED):
-                self._plans.clear()
-            self._plans[key] = result
-        return result
+    def keep_plan(self, key: Any, plan: Plan) -> None:
+        """Cache the launches."""
+        if len(self._plans) >= self._most_plans:
+            self._plans.clear()
+        self._plans[key] = plan
 
     def _arrange(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, with defaults."""
