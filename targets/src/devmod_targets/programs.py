@@ -143,7 +143,7 @@ def _tree(text: str, mode: str) -> Any:
     try:
         return ast.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _Problem(f"cannot be read: {getattr(error, 'msg', None) or error or 'it is nested too deep'}") from None
+        raise _Problem(f"cannot be read: {getattr(error, 'msg', '') or str(error) or 'it is nested too deep'}") from None
 
 
 def _declaration(text: str, role: str) -> Array | Scalar:
@@ -228,11 +228,10 @@ def _literal(node: Any) -> bool | int | float:
     sign = 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         sign, node = -1 if isinstance(node.op, ast.USub) else 1, node.operand
-    value: Any = getattr(node, "value", None)
-    if isinstance(node, ast.Constant) and (
-        type(value) is float or (type(value) is bool and sign > 0) or _is_integer(value and sign * value)
-    ):
-        return value if sign > 0 else -value
+    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
+        value = node.value if sign > 0 else -node.value
+        if type(value) is not int or _is_integer(value):
+            return value
     raise _Problem("has a value that is no number of 64 bits, True or False")
 
 
@@ -312,6 +311,7 @@ def _error(name: str, text: str, place: str = "") -> FormatError:
 def _inlined(program: Program, parts: _Parts) -> tuple[Program, list[str]]:
     """Return a program whose steps that call programs are replaced by the steps of those, and the place of each step in a message."""
     declared, requires = dict(program.declared), dict.fromkeys(program.requires)
+    taken = {*declared, *(name for array in program.arrays() for each in array.shape for name in names_in(each))}
     steps: list[Step] = []
     places: list[str] = []
     for number, step in enumerate(program.steps, 1):
@@ -322,10 +322,10 @@ def _inlined(program: Program, parts: _Parts) -> tuple[Program, list[str]]:
             places.append(place)
         else:
             try:
-                call = _ProgramCall(program._replace(declared=declared), inner, step, number)
+                call = _ProgramCall(program._replace(declared=declared), taken, inner, step, number)
             except _Problem as problem:
                 signature = f"{inner.name}{interface_text(parts.infos[inner.name].interface, short=True)}"  # type: ignore[arg-type]
-                raise _error(program.name, f"{problem}. It is {signature}", place) from None
+                raise _error(program.name, f"{problem}{'' if str(problem)[-1] == '?' else '.'} It is {signature}", place) from None
             declared |= call.declared
             requires |= dict.fromkeys(call.requires)
             steps += call.steps
@@ -338,13 +338,12 @@ def _inlined(program: Program, parts: _Parts) -> tuple[Program, list[str]]:
 class _ProgramCall:
     """The steps of a program in the terms of the one that calls it, and the declarations that they add to it."""
 
-    def __init__(self, outer: Program, inner: Program, step: Step, number: int) -> None:
+    def __init__(self, outer: Program, taken: set[str], inner: Program, step: Step, number: int) -> None:
         if step.grid or step.threads or step.block:
             raise _Problem("a program takes no grid, threads and block: its steps have them")
-        self._outer, self._prefix = outer, f"{inner.name}_{number}_"
-        self._taken = {*outer.declared, *(name for array in outer.arrays() for each in array.shape for name in names_in(each))}
+        self._outer, self._taken, self._prefix = outer, taken, f"{inner.name}_{number}_"
         self.declared: dict[str, Declared] = {}
-        own = [each for each in inner.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES]
+        own: list[Any] = [each for each in inner.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES]
         names = [each.name for each in own]
         defaults = {each.name: each.default for each in inner.scalars if each.default is not None}
         arguments: dict[str, Any] = {**defaults, **_own_names(step.arguments, names)}
@@ -406,16 +405,17 @@ class _ProgramCall:
     def _constant(self, array: Array) -> Array:
         """Return the constant of the caller, which both share, for one of the program."""
         self._values[array.name] = array.name
-        known = self._outer.declared.get(array.name)
+        known: Any = self._outer.declared.get(array.name)
         if known is None:
             for name in array.shape:
                 if isinstance(name, str) and name not in self._values:
                     self._values[name] = self._new_name(name)
-            return self._add(array, array.name)
-        if not isinstance(known, Array) or known[1:3] != array[1:3] or len(known.shape) != len(array.shape):
+            known = self._add(array, array.name)
+        elif not isinstance(known, Array) or known[1:3] != array[1:3] or len(known.shape) != len(array.shape):
             raise _Problem(f"its constant {array.name!r} is something else in the program that calls it")
         self._bind(array, known)
-        return known
+        result: Array = known
+        return result
 
     def _new_name(self, name: str) -> str:
         """Return a name that the caller does not have."""
@@ -428,8 +428,8 @@ class _ProgramCall:
     def _add(self, each: Any, name: str) -> Any:
         self._values[each.name] = name
         shape = {"shape": tuple(map(self._replaced, each.shape))} if isinstance(each, Array) else {}
-        result = self.declared[name] = each._replace(name=name, **shape)
-        return result
+        self.declared[name] = each._replace(name=name, **shape)
+        return self.declared[name]
 
     def _replaced(self, value: Any) -> Any:
         if isinstance(value, tuple):
@@ -471,6 +471,7 @@ class _Parts:
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
         self.kernel_names = list(dict.fromkeys(each for candidate in self._candidates for each in candidate.function_names))
         self._codes: dict[str, Any] = {}
+        self._programs: dict[str, Program] = {}
         self.infos: dict[str, FunctionInfo] = {}
         # A file of merged files has several modules of programs, each with kernels of its own. The new program is then in one more.
         self._others = modules if len(modules) > 1 else []
@@ -489,11 +490,11 @@ class _Parts:
     def program(self, name: str) -> Program | None:
         """Return a program of the module; None if it has none of the name."""
         info = self.infos.get(name)
-        if info is None:
-            return None
+        if info is None or name in self._programs:
+            return self._programs.get(name)
         if info.interface is not None and info.interface.needs:
             raise _error(name, f"it needs {list_names(info.interface.needs)}, which a newer devmod-targets may have")
-        program = read_program(name, info, self._codes[name])
+        program = self._programs[name] = read_program(name, info, self._codes[name])
         check_names(program)
         return program
 

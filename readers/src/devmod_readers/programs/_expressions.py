@@ -54,7 +54,7 @@ def read_expression(value: object, depth: int = 0) -> Expression:
         They are no expression, or one that is nested too deep. The text is the end of a sentence.
     """
     if (type(value) is int and LEAST <= value <= MOST) or (type(value) is str and value):
-        return value  # type: ignore[return-value]
+        return value
     if isinstance(value, (list, tuple)) and len(value) > 2 and type(value[0]) is str and value[0] in OPERATORS:
         if depth >= MAX_DEPTH:
             raise ExpressionError(f"has an expression that is nested more than {MAX_DEPTH} deep")
@@ -76,7 +76,7 @@ def evaluate(expression: Expression, values: dict[Any, int]) -> int:
     known = values.get(expression)
     if known is not None:
         return known
-    name, *operands = expression  # type: ignore[misc]  # a name always has a value
+    name, *operands = expression  # type: ignore[misc, str-unpack]  # a name always has a value
     numbers = [evaluate(each, values) for each in operands]
     try:
         result = OPERATORS[name](*numbers)
