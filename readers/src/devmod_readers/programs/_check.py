@@ -16,6 +16,8 @@ from devmod_readers.programs._model import BINDING, Array, Program, Sampler, Sca
 _RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
 _INTEGERS, _BOOL = (0, 1), 6
+#: The types of scalars.
+_SCALARS = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bfloat16", "bool")
 _NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
 FILTERS, ADDRESS_MODES = ("nearest", "linear"), ("clamp", "repeat", "mirror", "border")
 
@@ -126,7 +128,7 @@ def _check_identifier(name: str) -> None:
 
 def _check_array(array: Array) -> None:
     code, bits, lanes = _type_of(array.type, array.name)
-    if (lanes != 1 or code == 3 or bits % 8) and (code, bits, lanes) != (1, 1, 1):
+    if (lanes != 1 or code == 3 or bits % 8 or not bits) and (code, bits, lanes) != (1, 1, 1):
         raise _Problem(f"an array of {array.type} cannot be declared; expected numbers, such as {array.name}: float32[n, 4]", array.name)
     if array.cleared and (array.role != "temporary" or array.format):
         raise _Problem(f"{array.name!r} cannot begin cleared: only a temporary array can", array.name)
@@ -138,8 +140,8 @@ def _check_array(array: Array) -> None:
 
 
 def _check_default(scalar: Scalar) -> None:
-    code, _, lanes = _type_of(scalar.type, scalar.name)
-    if lanes != 1 or code not in (*_INTEGERS, 2, 4, _BOOL):
+    if scalar.type not in _SCALARS:
+        _type_of(scalar.type, scalar.name)
         raise _Problem(f"a scalar of {scalar.type} cannot be declared; expected an integer, a float or bool", scalar.name)
     if scalar.default is not None and (problem := _number_mismatch(scalar.default, scalar.type, taker="its type is")):
         raise _Problem(f"the default of {scalar.name!r}: {problem}", scalar.name)
@@ -153,7 +155,7 @@ def _type_of(name: str, argument: str) -> tuple[int, int, int]:
 
 
 def _is_integer(scalar: Scalar) -> bool:
-    return _type_of(scalar.type, scalar.name)[0] in _INTEGERS
+    return "int" in scalar.type
 
 
 def _check_bound(program: Program, names: Collection[str], expressions: Sequence[Any], where: str, argument: str = "") -> None:
