@@ -26,10 +26,10 @@ from devmod_runtime._program.plan import Shapes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any, Self
 
-    from devmod import Array, Module
+    from devmod import Array, Function, Module
     from devmod.backend import Binary
     from devmod_runtime._device.device import Device
 
@@ -156,7 +156,7 @@ class ProgramModule(PayloadModule):
                         argument="device",
                     )
         reasons: list[tuple[str, DevmodError]] = []
-        for kind, found, kernels, why in program_verdicts(name, self, device):
+        for _, kind, found, kernels, why in program_verdicts(name, [self], device):
             if isinstance(why, DevmodError):
                 reasons.append((kind, why))
                 continue
@@ -170,12 +170,24 @@ class ProgramModule(PayloadModule):
         where = "here" if device is None else f"on {device}"
         raise family(f"the program {quote_name(name)} cannot run {where}:{lines}", kind="program", function=name)
 
-    def _function(self, program: Program, device: Device, kernels: dict[str, Module], *, fixed: bool) -> ProgramFunction:
-        candidates = {}
-        for kernel, module in kernels.items():
+    def _function(self, program: Program, device: Device, kernels: dict[str, Iterator[Module]], *, fixed: bool) -> ProgramFunction:
+        functions, candidates = {}, {}
+        for kernel, modules in kernels.items():
+            module, functions[kernel] = _first_built(kernel, modules, device)
             spec = find_spec(module.kind)
             interface = module.functions[kernel].interface
             candidates[kernel] = [Candidate(describe_candidate(module), spec is None or spec.has_grid, interface)]
         check_kernels(program, candidates)
-        functions = {kernel: module._function_on(kernel, device) for kernel, module in kernels.items()}
         return ProgramFunction(self, program, self.functions[program.name], device, functions, fixed=fixed)
+
+
+def _first_built(kernel: str, modules: Iterator[Module], device: Device) -> tuple[Module, Function]:
+    """Return the first candidate of a kernel that can be built for a device, and its function. Raise the error of the first if none can."""
+    first: DevmodError | None = None
+    for module in modules:
+        try:
+            return module, module._function_on(kernel, device)
+        except _UNAVAILABLE as error:
+            first = first or error
+    assert first is not None
+    raise first

@@ -72,6 +72,8 @@ class Shapes:
                 raise error(f"the shape of {array.name!r}: {problem}", array.name) from None
             if min(lengths) < 0:
                 raise error(f"the shape of {array.name!r} is {lengths}, which has a negative length", array.name)
+            if array.format and not all(lengths):
+                raise error(f"the shape of the image {array.name!r} is {lengths}; expected lengths of 1 or more", array.name)
             self.lengths[array.name] = lengths
             nbytes = self.nbytes[array.name] = array.nbytes(lengths)
             if nbytes >= 2**63:
