@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import devmod
@@ -16,6 +16,7 @@ from devmod_readers.programs import (
     Candidate,
     Expression,
     Program,
+    ProgramError,
     Sampler,
     Scalar,
     Step,
@@ -49,13 +50,20 @@ def make_program(
     name: str, module: Module, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str | None = None
 ) -> Module:
     """Make a program: see `devmod.program`. `declared` has its declarations by their key."""
+
+    def fail(key: str, number: int, text: str) -> None:
+        is_step = key == "steps"
+        raise _error(name, f"{f'step {number + 1}' if is_step else key}: {text}", number if is_step else None)
+
     parts = _Parts(module)
-    program = _parse(name, steps, declared, backward or "")
-    program = _inlined(program, parts.programs)
+    program = parse_program(name, steps, declared, backward or "", fail)
+    if not program.steps:
+        raise _error(name, "it has no steps")
+    program, numbers = _inlined(program, parts.programs)
     candidates = {kernel: parts.candidates(kernel) for kernel in program.kernels}
     program = program._replace(steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps))
-    check_names(program)
-    check_kernels(program, dict.fromkeys(parts.kernel_names, ()) | candidates)
+    check_names(program, numbers)
+    check_kernels(program, dict.fromkeys(parts.kernel_names, ()) | candidates, numbers)
     parts.check_constants(program)
     if name in parts.kernel_names:
         raise _error(name, f"the kernels have a function {name!r} too; take another name for the program")
@@ -87,34 +95,33 @@ def _with_own_names(step: Step, candidates: Sequence[Candidate]) -> Step:
 # -- Text to trees.
 
 
-def _parse(name: str, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str) -> Program:
+def parse_program(
+    name: str, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str, report: Callable[[str, int, str], None]
+) -> Program:
+    """Return the program of a text, whose names and kernels are not checked. `report` gets the key, the index and the text of a mistake."""
     if not isinstance(name, str):
         raise FormatError(f"the name of a program is a string, not {type(name).__name__}", kind=_KIND)
     names: dict[str, Array | Scalar | Sampler] = {}
     requires: list[tuple[str, Expression, Expression]] = []
     for key, texts in declared.items():
-        for text in _texts(name, key, texts):
+        for number, text in enumerate(_texts(name, key, texts)):
             try:
                 if key == "requires":
                     requires += _comparisons(text)
                     continue
                 each = _sampler(text) if key == "samplers" else _declaration(text, _ROLES[key])
             except _SyntaxProblem as problem:
-                raise _error(name, f"{key}: {quote_name(text)} {problem}") from None
+                report(key, number, f"{quote_name(text)} {problem}")
+                continue
             if each.name in names:
-                raise _error(name, f"{key}: {each.name!r} is declared twice")
+                report(key, number, f"{each.name!r} is declared twice")
             names[each.name] = each
     result: list[Step] = []
-    for number, step in enumerate(_texts(name, "steps", steps), 1):
-        if isinstance(step, Step):
-            result.append(step)
-            continue
+    for number, step in enumerate(_texts(name, "steps", steps)):
         try:
-            result.append(_step(step))
+            result.append(step if isinstance(step, Step) else _step(step))
         except _SyntaxProblem as problem:
-            raise _error(name, f"step {number}: {quote_name(step)} {problem}") from None
-    if not result:
-        raise _error(name, "it has no steps")
+            report("steps", number, f"{quote_name(step)} {problem}")
     return Program(name, names, tuple(requires), tuple(result), backward)
 
 
@@ -269,31 +276,32 @@ def _integer(value: Any) -> Expression:
     return result
 
 
-def _error(name: str, text: str) -> FormatError:
-    return FormatError(f"the program {quote_name(name)}: {text}", kind=_KIND, function=name)
+def _error(name: str, text: str, step: int | None = None) -> ProgramError:
+    error = ProgramError(f"the program {quote_name(name)}: {text}", kind=_KIND, function=name)
+    error.step, error.reason = step, text
+    return error
 
 
 # -- Programs of the file as steps: their steps stand in their place.
 
 
-def _inlined(program: Program, programs: Mapping[str, Program]) -> Program:
-    """Return a program in which each step that calls another program is replaced by the steps of that one."""
-    if not any(step.kernel in programs for step in program.steps):
-        return program
-    declared, requires, steps = dict(program.declared), list(program.requires), list[Step]()
-    for number, step in enumerate(program.steps, 1):
-        if step.kernel not in programs:
-            steps.append(step)
-            continue
-        try:
-            inner = _Inlined(program, programs[step.kernel], step, number, declared)
-        except _SyntaxProblem as problem:
-            raise _error(program.name, f"step {number} ({step.kernel!r}): {problem}") from None
-        requires += [each for each in inner.requires if each not in requires]
-        steps += inner.steps
+def _inlined(program: Program, programs: Mapping[str, Program]) -> tuple[Program, list[int]]:
+    """Replace each step that calls another program by the steps of that one. Return also the number of each in the text, from 0."""
+    declared, requires, steps, numbers = dict(program.declared), list(program.requires), list[Step](), list[int]()
+    for number, step in enumerate(program.steps):
+        new = [step]
+        if step.kernel in programs:
+            try:
+                inner = _Inlined(program, programs[step.kernel], step, number + 1, declared)
+            except _SyntaxProblem as problem:
+                raise _error(program.name, f"step {number + 1} ({step.kernel!r}): {problem}", number) from None
+            requires += [each for each in inner.requires if each not in requires]
+            new = inner.steps
+        steps += new
+        numbers += [number] * len(new)
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
-    return Program(program.name, declared, tuple(requires), tuple(steps), program.backward)
+    return Program(program.name, declared, tuple(requires), tuple(steps), program.backward), numbers
 
 
 class _Inlined:

@@ -37,6 +37,21 @@ class Candidate(NamedTuple):
     interface: Interface | None
 
 
+class ProgramError(FormatError):
+    """A program is invalid.
+
+    Attributes
+    ----------
+    step
+        The number of the step from 0; None for a mistake of a declaration or of the whole program.
+    reason
+        What is wrong, as a clause.
+    """
+
+    step: int | None = None
+    reason = ""
+
+
 class _Problem(Exception):
     """What is wrong at a place of a program: the argument of the step, and a clause."""
 
@@ -48,12 +63,19 @@ class _Problem(Exception):
 # -- The program alone.
 
 
-def check_names(program: Program) -> None:
+def check_names(program: Program, numbers: Sequence[int] = ()) -> None:
     """Check the names and the shapes of a program.
+
+    Parameters
+    ----------
+    program
+        The program.
+    numbers
+        For messages, the number of each step in the text, from 0. Default: its own.
 
     Raises
     ------
-    FormatError
+    ProgramError
         A name is no identifier, has two meanings, or is bound by nothing; a declaration has an invalid type.
     """
     try:
@@ -61,9 +83,7 @@ def check_names(program: Program) -> None:
         for _, *operands in program.requires:
             _check_bound(operands, shapes, "requires")
     except _Problem as problem:
-        raise FormatError(
-            f"the program {quote_name(program.name)}: {problem}", kind="program", function=program.name, argument=problem.argument
-        ) from None
+        raise _error(program, problem) from None
     for number, step in enumerate(program.steps):
         try:
             for name, value in step.arguments.items():
@@ -73,7 +93,7 @@ def check_names(program: Program) -> None:
             for word in ("grid", "threads", "block"):
                 _check_bound(getattr(step, word), shapes, word)
         except _Problem as problem:
-            raise _step_error(program, number, problem) from None
+            raise _error(program, problem, number, numbers) from None
 
 
 def _check_declarations(program: Program) -> set[str]:
@@ -150,12 +170,12 @@ def _unbound(name: str, known: Sequence[str] | set[str]) -> str:
 # -- The kernels.
 
 
-def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]]) -> None:
-    """Check each step of a program against the candidates of its kernel.
+def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], numbers: Sequence[int] = ()) -> None:
+    """Check each step of a program against the candidates of its kernel. `numbers` is as in `check_names`.
 
     Raises
     ------
-    FormatError
+    ProgramError
         A kernel or an argument is unknown or missing, has another type, or its access does not allow what it is given; an output is not
         written, or a temporary is read before it is written. The message names the program, the step and the argument.
     """
@@ -179,16 +199,11 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]]) 
             written |= new
             used |= {value for value in step.arguments.values() if isinstance(value, str)}
         except _Problem as problem:
-            raise _step_error(program, number, problem) from None
+            raise _error(program, problem, number, numbers) from None
     for array in program.arrays("output", "temporary"):
         if array.name not in (written if array.role == "output" else used):
             what = "writes the output" if array.role == "output" else "uses the temporary"
-            raise FormatError(
-                f"the program {quote_name(program.name)}: no step {what} {array.name!r}",
-                kind="program",
-                function=program.name,
-                argument=array.name,
-            )
+            raise _error(program, _Problem(f"no step {what} {array.name!r}", array.name))
 
 
 def form_of(interface: Interface) -> dict[str, Param | Member]:
@@ -311,12 +326,14 @@ def _shown(value: Any) -> str:
     return f"{expression_text(value)!r}" if isinstance(value, (str, tuple)) else repr(value)
 
 
-def _step_error(program: Program, number: int, problem: _Problem) -> FormatError:
-    step = program.steps[number]
-    place = f", argument {quote_name(problem.argument)}" if problem.argument in step.arguments else ""
-    return FormatError(
-        f"the program {quote_name(program.name)}, step {number + 1} ({quote_name(step.kernel)}){place}: {problem}",
-        kind="program",
-        function=program.name,
-        argument=problem.argument,
-    )
+def _error(program: Program, problem: _Problem, number: int | None = None, numbers: Sequence[int] = ()) -> ProgramError:
+    place = ""
+    if number is not None:
+        step = program.steps[number]
+        number = numbers[number] if numbers else number
+        argument = f", argument {quote_name(problem.argument)}" if problem.argument in step.arguments else ""
+        place = f", step {number + 1} ({quote_name(step.kernel)}){argument}"
+    text = f"the program {quote_name(program.name)}{place}: {problem}"
+    error = ProgramError(text, kind="program", function=program.name, argument=problem.argument)
+    error.step, error.reason = number, str(problem)
+    return error
