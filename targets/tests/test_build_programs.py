@@ -178,6 +178,12 @@ def test_a_step_in_a_called_program_counts_as_the_step_that_calls_it(project: Pa
     assert problem.text.startswith("no step before has written 'z', which the kernel reads. As opencl/cl it is square_sums(")
 
 
-def test_the_plan_has_the_programs(project: Path) -> None:
+def test_a_text_may_have_line_breaks(project: Path) -> None:
     (entry,) = read_manifest(write(project, NORMALIZE)).programs
     assert (entry.name, len(entry.steps), dict(entry.declared)["requires"]) == ("normalize", 2, ("columns % 4 == 0",))
+    text = NORMALIZE.replace(
+        '"square_sums(x=x, sums=sums, columns=columns, threads=rows)"',
+        '"""\n  square_sums(x=x, sums=sums,\n    columns=columns, threads=rows)"""',
+    )
+    assert text != NORMALIZE
+    assert read_manifest(write(project, text)).programs == (entry,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import devmod
@@ -371,13 +371,22 @@ _CALL_ROLES = ("input", "output", "update")
 # -- The module.
 
 
+def _roots(module: Module) -> Iterator[Module]:
+    """Yield the roots of a file, also of one in a bundle: modules of programs, bundles of kernels or kernels, and constants."""
+    for each in module.imports if module.kind == "bundle" else (module,):
+        if each.kind == "bundle" and any(own.kind in (_KIND, "const_loader") for own in each.imports):
+            yield from _roots(each)
+        else:
+            yield each
+
+
 class _Parts:
     """The programs, the kernels and the constants of a module."""
 
     def __init__(self, module: Module) -> None:
         if not isinstance(module, devmod.Module):
             raise FormatError(f"the kernels of a program are a module, not {type(module).__name__}", kind=_KIND)
-        roots = module.imports if module.kind == "bundle" else (module,)
+        roots = [*_roots(module)]
         known = [each for each in roots if each.kind == _KIND]
         self._old = known[0] if known else None
         self._constants = [each for each in roots if each.kind == "const_loader"]

@@ -167,7 +167,8 @@ _PROGRAM_TEXTS = {
 
 
 def _programs(table: Table) -> Iterator[ProgramEntry]:
-    for name, own in table.tables("programs", "programs, such as [programs.normalize]"):
+    for name, lines in table.tables("programs", "programs, such as [programs.normalize]"):
+        own = Table({key: _joined(value) for key, value in lines.data.items()}, lines.keys, lines.document)
         steps = own.strings("steps", example := '["scale(x=x, y=y, threads=n)"]')
         declared = tuple((key, own.strings(key, text) or ()) for key, text in _PROGRAM_TEXTS.items())
         if not steps and ("steps" not in own.data or steps == ()):
@@ -175,6 +176,11 @@ def _programs(table: Table) -> Iterator[ProgramEntry]:
         entry = ProgramEntry(name, steps or ("",), declared, own.string("backward"))
         own.check_keys({"kernels": "; the steps name the kernels", "step": ". Did you mean 'steps'?", "input": ". Did you mean 'inputs'?"})
         yield entry
+
+
+def _joined(value: object) -> object:
+    """Return an array with each text in one line: a long one has several."""
+    return [" ".join(each.split()) if isinstance(each, str) else each for each in value] if isinstance(value, list) else value
 
 
 # -- Read the settings of a kernel, of a target or of the whole manifest.
