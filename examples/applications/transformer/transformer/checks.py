@@ -104,7 +104,7 @@ def check_kernels(module: devmod.Module, device: devmod.Device) -> int:
     names = set()
     for case in cases():
         # A call on Hexagon has no grid: the loops over the rows or the elements are in the kernels.
-        extent = {} if device.kind == "hexagon" else {"threads": case.threads, "grid": case.grid}
+        extent: dict[str, Any] = {} if device.kind == "hexagon" else {"threads": case.threads, "grid": case.grid}
         module[case.name].on(device)(**case.arguments, **extent)
         case.check()
         names.add(case.name)
