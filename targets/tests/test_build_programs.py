@@ -105,7 +105,7 @@ def test_a_build_of_some_kernels_leaves_out_programs_without_one(project: Path, 
 
 
 P = "[programs.p]\n"
-#: Parts of a manifest from line 8 on, and its mistakes after the file's name.
+#: Parts of a manifest from line 8 on, and the beginnings of its mistakes, after the file's name.
 MISTAKES: list[tuple[str, list[str]]] = [
     (P, [':8: programs.p: the program has no steps, such as steps = ["scale(x=x, y=y, threads=n)"]']),
     (P + "steps = []\ninput = 1\n", [
@@ -121,14 +121,14 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ":13: programs.p.requires[0]: 'n' is no comparison; expected one such as 'columns % 4 == 0'",
     ]),
     (P + 'inputs = ["x: float32[n]"]\nsteps = [\n"k(x=x)",\n"k(x=x, n=m)"]\nbackward = "q"\n', [
-        ":12: programs.p.steps[1]: nothing binds 'm': a length has its name alone in the shape of an input, an update or a constant",
+        ":12: programs.p.steps[1]: step 2 ('k'), argument 'n': nothing binds 'm'",
         ":13: programs.p.backward: the manifest has no program 'q'",
     ]),
     (P + 'inputs = ["x: float32[n]"]\noutputs = [\n"y: float32[n]",\n"z: float32[m]"]\nsteps = ["k(x=x)"]\n', [
-        ":12: programs.p.outputs[1]: nothing binds 'm': a length has its name alone in the shape of an input, an update or a constant",
+        ":12: programs.p.outputs[1]: the shape of 'z': nothing binds 'm'",
     ]),
     (P + 'inputs = ["x: float32[n]"]\nrequires = ["m > 1"]\nsteps = ["k(x=x)"]\n', [
-        ":10: programs.p.requires: nothing binds 'm': a length has its name alone in the shape of an input, an update or a constant",
+        ":10: programs.p.requires: nothing binds 'm'",
     ]),
     (P + 'steps = ["q()"]\n[programs.q]\nsteps = ["q()", 3]\n', [
         ":9: programs.p.steps[0]: a step may call the programs above 'p', and 'q' is not one of them",
@@ -136,19 +136,17 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ]),
     # After the compiles:
     (P + 'inputs = ["x: float32[n]"]\noutputs = ["y: float32[n]"]\nsteps = ["scale(x=x, y=y, threads=n)"]\n', [
-        ":11: programs.p.steps[0]: the kernel also takes 'sums'. As opencl/cl it is scale(x: float32* r, sums: float32* r, "
-        "weight: float32* r, y: float32* rw, columns: int32, epsilon: float32) any block",
+        ":11: programs.p.steps[0]: step 1 ('scale'): the kernel also takes 'sums'",
     ]),
     (P + 'inputs = ["x: float32[n]"]\noutputs = [\n"y: float32[n]"]\nsteps = ["square_sums(x=x, sums=x, columns=4, threads=n)"]\n', [
-        ":12: programs.p.steps[0]: the kernel may write to it, and 'x' is an input: declare the parameter const in the kernel, or the "
-        "array in updates. As opencl/cl it is square_sums(x: float32* r, sums: float32* rw, columns: int32) any block",
+        ":12: programs.p.steps[0]: step 1 ('square_sums'), argument 'sums': the kernel may write to it, and 'x' is an input",
     ]),
     (NORMALIZE + '[programs.q]\ninputs = ["x: float32[n, m]"]\noutputs = ["y: float32[n, m]", "z: float32[n, m]"]\n'
      'steps = ["normalize(x=x, y=z, weight=x)", "nomalize(x=z)"]\n', [
-        ":20: programs.q.steps[0]: step 1 ('normalize'): its argument 'weight' takes an array of float32 of 1 dimensions",
+        ":20: programs.q.steps[0]: step 1 ('normalize'): its argument 'weight' takes an array of float32",
     ]),
     (NORMALIZE.replace('"weight: float32[columns]", ', "").replace("requires", 'constants = ["weight: float32[columns]"]\nrequires'), [
-        ":8: programs.normalize: constants: the module of the kernels has no const_loader with 'weight'",
+        ":12: programs.normalize.constants: the module of the kernels has no const_loader with 'weight'",
     ]),
     (P.replace(".p", ".scale") + 'inputs = ["x: float32[n]"]\nupdates = ["y: float32[n]"]\n'
      'steps = ["square_sums(x=x, sums=y, columns=1, threads=n)"]\n', [
@@ -161,21 +159,19 @@ MISTAKES: list[tuple[str, list[str]]] = [
 def test_mistakes(text: str, expected: list[str], project: Path) -> None:
     with pytest.raises(ManifestError) as caught:
         devmod.build(write(project, text))
-    path = project / "devmod.toml"
-    assert [f"{path}{f':{each.line}' if each.line else ''}: {each.key}: {each.text}" for each in caught.value.problems] == [
-        f"{path}{line}" for line in expected
-    ]
+    problems = [f":{each.line}: {each.key}: {each.text}" for each in caught.value.problems]
+    assert len(problems) == len(expected), problems
+    assert all(map(str.startswith, problems, expected)), problems
 
 
 def test_a_step_in_a_called_program_counts_as_the_step_that_calls_it(project: Path) -> None:
-    """The weight has the length of the rows, which only a kernel's own check of an unwritten temporary finds here."""
     text = NORMALIZE + '[programs.q]\ninputs = ["x: float32[n, m]", "w: float32[m]"]\noutputs = ["y: float32[n, m]"]\n'
     text += 'temporaries = ["z: float32[n, m]"]\nsteps = [\n"normalize(x=x, weight=w, y=y)",\n"normalize(x=z, weight=w, y=y)"]\n'
     with pytest.raises(ManifestError) as caught:
         devmod.build(write(project, text))
     (problem,) = caught.value.problems
     assert (problem.key, problem.line) == ("programs.q.steps[1]", 23)
-    assert problem.text.startswith("no step before has written 'z', which the kernel reads. As opencl/cl it is square_sums(")
+    assert problem.text.startswith("step 2 ('normalize'), its step 1 ('square_sums'), argument 'x': ")
 
 
 def test_a_text_may_have_line_breaks(project: Path) -> None:

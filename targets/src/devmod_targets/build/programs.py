@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from devmod.errors import FormatError, list_names
-from devmod_readers.programs import Program, ProgramError, check_names
+import re
+
+from devmod.errors import FormatError, list_names, quote_name
+from devmod_readers.programs import Program, check_names
 from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.programs import make_program, parse_program
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:
     """Check the text of programs, and their names. `add` gets the keys and the text of each mistake."""
     names = [each.name for each in entries]
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         keys: KeyPath = ("programs", entry.name)
         if entry.backward and entry.backward not in names:
             add((*keys, "backward"), f"the manifest has no program {entry.backward!r}")
@@ -33,10 +35,11 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
             continue
         try:
             check_names(program)
-        except ProgramError as error:
-            add((*keys, *_place(entry, error)), error.reason)
+        except FormatError as error:
+            place, text = _mistake(entry, error)
+            add((*keys, *place), text)
         for number, step in enumerate(program.steps):
-            if step.kernel in names[place:]:
+            if step.kernel in names[position:]:
                 add((*keys, "steps", number), f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them")
 
 
@@ -66,8 +69,8 @@ def add_programs(plan: Plan, module: Module, *, complete: bool) -> tuple[Module,
         try:
             module = make_program(entry.name, module, entry.steps, dict(entry.declared), entry.backward)
         except FormatError as error:
-            keys, text = (_place(entry, error), error.reason) if isinstance(error, ProgramError) else ((), str(error))
-            problem = read_document(plan.manifest).problem(("programs", entry.name, *keys), text)
+            place, text = _mistake(entry, error)
+            problem = read_document(plan.manifest).problem(("programs", entry.name, *place), text)
             raise ManifestError(plan.manifest, [problem]) from None
     return module, reasons
 
@@ -82,12 +85,18 @@ def _parse(entry: ProgramEntry) -> tuple[Program, list[tuple[str, int, str]]]:
     return parse_program(entry.name, entry.steps, dict(entry.declared), entry.backward, report), mistakes
 
 
-def _place(entry: ProgramEntry, error: ProgramError) -> KeyPath:
-    """Return the key and the index of the text with a mistake; () for the whole program."""
-    if error.step is not None:
-        return ("steps", error.step)
+def _mistake(entry: ProgramEntry, error: FormatError) -> tuple[KeyPath, str]:
+    """Return the key and the index of the text with a mistake, () for the whole program, and the message without the program's name."""
+    prefix = f"the program {quote_name(entry.name)}"
+    if not str(error).startswith(prefix):
+        return (), str(error)
+    text = str(error)[len(prefix) + 2 :]  # behind a comma or a colon
+    if match := re.match(r"step (\d+) ", text):
+        return ("steps", int(match[1]) - 1), text
     for key, texts in entry.declared:
-        for number, text in enumerate(texts):
-            if text.partition(":")[0].strip() == error.argument:
-                return (key, number)
-    return (error.argument,) if error.argument == "requires" else ()
+        if text.startswith(f"{key}: "):
+            return (key,), text.removeprefix(f"{key}: ")
+        for number, each in enumerate(texts):
+            if each.partition(":")[0].strip() == error.argument:
+                return (key, number), text
+    return (), text
