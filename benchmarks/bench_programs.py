@@ -5,14 +5,15 @@
 The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of which three live at once. By hand, the
 user has four arrays for them, and launches the functions of the same file. "Prepared" launches were bound before, and run in
 `stream.batch()`. A general call passes the arguments, and allocates the result as the program does. With new shapes, each call has another
-number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is a new
-process for each figure, from the imports to a result in NumPy. Each round runs all contenders in an order of its own, and the figures are
-medians over the rounds. A time is until the device is done.
+number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is the
+processor time of a new process, from the imports to a result in NumPy. Each round runs all contenders in an order of its own; figures are
+medians over the rounds. Other times are until the device is done.
 
-The second program is the step of the example's transformer, 76 launches. It takes these devices 4 to 300 ms, so its times are until the
-launches are queued. `--before PYTHON` compares the bound chain with the batch of another devmod: two processes, one of them with that
-Python, take turns. On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The memory of temporaries is that of
-their buffers, for both programs and for random ones: whole buffers are shared. The exit code is 1 if a ratio is over its bound.
+The second program is the step of the example's transformer, 76 launches. It takes these devices 4 to 300 ms on the same processors, so its
+times are the processor time of the thread that queues it. `--before PYTHON` compares the bound chain with the batch of another devmod: two
+processes, one of them with that Python, take turns. On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The
+memory of temporaries is that of their buffers, for both programs and for random ones: whole buffers are shared. The exit code is 1 if a
+ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -256,10 +258,10 @@ FIRST_CALL, FIRST_BY_HAND = "load and first call", "load and first call by hand"
 BOUND_NOW = "bound program, alone in a process"
 WARM_UP, TURN = 5, 25
 
-#: Load a file and print the milliseconds until the result, from the imports on.
+#: Load a file and print the milliseconds of processor time until the result, from the imports on.
 FIRST = """
 import time
-began = time.perf_counter()
+began = time.process_time()
 import sys
 import numpy as np
 import devmod
@@ -267,7 +269,7 @@ path, kind, n = sys.argv[1], sys.argv[2], 1024
 x = np.linspace(0, 0.1, n, dtype=np.float32)
 module = devmod.load(path)
 {}
-print((time.perf_counter() - began) * 1e3)
+print((time.process_time() - began) * 1e3)
 """
 SCRIPT_OF_PROGRAM = 'y = module["chain"](x, x, 0.5)'
 SCRIPT_BY_HAND = """
@@ -391,9 +393,9 @@ class Transformer:
         return logits
 
     def timed(self, run: Callable[[], Any]) -> float:
-        """Return the microseconds in which a step from the first position is queued."""
+        """Return the microseconds of the thread's processor time in which a step from the first position is queued."""
         self.text["position"].copy_from(np.zeros(1, np.int32))
-        took = timed(run) * 1e3
+        took = timed(run, time.thread_time) * 1e3
         self.stream.synchronize()
         return took
 
