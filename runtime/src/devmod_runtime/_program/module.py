@@ -112,6 +112,8 @@ class ProgramModule(PayloadModule):
 
         if unknown := [each for each in lengths if each not in names]:
             raise error(f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}", unknown[0])
+        if wrong := [each for each, value in lengths.items() if type(value) is not int]:
+            raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
             raise error(f"it also needs {list_names(missing)}", missing[0])
         about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
