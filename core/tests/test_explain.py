@@ -224,7 +224,7 @@ def test_the_command_has_the_functions_that_are_named(register: Register, tmp_pa
         (["--here", "--device", "cuda"], "expected --here or --device, got both"),
         (["--here", "--verify"], "--verify shows the modules of FILE, and --here what runs. Give one of them"),
         (["--device", "cuda", "--source"], "--source shows the modules of FILE, and --device what runs. Give one of them"),
-        (["f"], "FUNCTION 'f' needs --here or --device: without them all of FILE is shown"),
+        (["f"], "FUNCTION 'f' needs --here, --device or --lengths: without them all of FILE is shown"),
     ],
 )
 def test_options_that_exclude_each_other(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

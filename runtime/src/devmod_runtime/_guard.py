@@ -25,17 +25,20 @@ from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._launch.order import LAUNCH_KEYWORDS
 from devmod_runtime._observed import add, replaced
+from devmod_runtime._program.call import PreparedProgram, ProgramCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     import numpy as np
 
+    from devmod_runtime._device.host import HostView
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._observed import Methods
+    from devmod_runtime._program.plan import Step
 else:
     from devmod._util.numpy import np
 
@@ -72,6 +75,7 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     Notes
     -----
     A launch in the context raises GuardError if a zone has changed, or an array that the interface of the function declares read-only.
+    The steps of a program are launched one by one, each temporary has memory of its own, and the error names the step.
     Arrays that were made before, and those of other libraries, are not compared. The environment variable ``DEVMOD_GUARD`` is the size of
     the zones for a whole program.
     """
@@ -383,6 +387,33 @@ def _methods(zone: int) -> Methods:
         args = self._arrange(args, keywords)
         return GuardedLaunch(GuardedCall(zone, self, args, **launch, bound=True), args)
 
+    # A program: each step is a call of its own, and each temporary has memory of its own.
+
+    def make_uploaded(original: Callable[..., Any]) -> Callable[..., Any]:
+        def uploaded(self: ProgramCall, declared: Any, view: HostView) -> Any:
+            if declared.format or declared.role == "output":
+                return original(self, declared, view)
+            return _guarded(zone, self._device, view.shape, declared.type, view.read)
+
+        return uploaded
+
+    def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
+        def new(self: ProgramCall, declared: Any) -> Any:
+            if declared.format:
+                return original(self, declared)
+            return _guarded(zone, self._device, self._shapes.lengths[declared.name], declared.type)
+
+        return new
+
+    def bound(self: ProgramCall) -> Launch:
+        arrays = self._named(self._arrays, ())
+        make = partial(_steps_of, zone, self, arrays)
+        return Launch(self._function, GuardedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
+
+    def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
+        for each in _steps_of(zone, self, self._named(arrays, ()), self._stream):
+            each()
+
     # With the name of the method, for the TypeError of a wrong call.
     return {
         (Device, "empty"): partial(update_wrapper, empty),
@@ -390,7 +421,42 @@ def _methods(zone: int) -> Methods:
         (Device, "from_numpy"): partial(update_wrapper, from_numpy),
         (Function, "__call__"): partial(update_wrapper, call),
         (Function, "bind"): partial(update_wrapper, bind),
+        (ProgramCall, "_uploaded"): make_uploaded,
+        (ProgramCall, "_new"): make_new,
+        (ProgramCall, "_launch"): lambda _: launch,
+        (ProgramCall, "bound"): lambda _: bound,
     }
+
+
+def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+    """Return what launches each step of a program, and compares its arrays."""
+    values = call._shapes.values
+
+    def run(step: Step) -> None:
+        for name in step.cleared:
+            if nbytes := call._shapes.nbytes[name]:
+                stream.device.start_clear(arrays[name].memory, nbytes, stream)
+        launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
+        try:
+            launch.launch()
+        except GuardError as error:
+            raise step.of_step(error) from None
+
+    return [partial(run, step) for step in call._function.steps]
+
+
+class GuardedProgram(PreparedProgram):
+    """A program's prepared launch whose steps are launched one by one."""
+
+    def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
+        calls = shape(stream)
+
+        def queue() -> None:
+            for each in calls:
+                each()
+
+        self._queue = queue
+        return queue
 
 
 def _pop_launch(keywords: dict[str, Any]) -> dict[str, Any]:

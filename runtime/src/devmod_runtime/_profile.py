@@ -31,6 +31,8 @@ from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._observed import replaced
+from devmod_runtime._program.function import ProgramFunction
+from devmod_runtime._program.plan import Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ _QUEUED_COPIES = {
     "start_write": "queued copy to the device",
     "start_read": "queued copy to the host",
     "copy": "copy on the device",
+    "start_clear": "clear on the device",
 }
 #: Types of arguments that are no arrays.
 _NO_ARRAYS = frozenset((int, float, bool, Local))
@@ -66,7 +69,8 @@ class Record(NamedTuple):
     action
         "call" (a function, with its checks and copies), "launch", "copy", "build" or "wait".
     name
-        The name of the function, or what was copied or waited for.
+        The name of the function, or what was copied or waited for. A launch in the call of a program has both names, as in
+        "normalize: scale", and a prepared program is one launch with its name.
     device
         The kind and the number of the device, such as "opencl:0"; "" if there is none yet.
     start
@@ -138,6 +142,8 @@ class _Local(threading.local):
         Whether a method is recorded, so that those that it calls are not.
     call
         Of the present call: the device, once it is known, and the bytes.
+    step
+        Of a program's step whose launch is made: the beginning of its name, and the bytes.
     passing
         Whether the hooks get a launch, so that they do not get those of their own.
     """
@@ -145,6 +151,7 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.inside = self.passing = False
         self.call: list[Any] = ["", 0]
+        self.step = "", 0
 
 
 class Profile:
@@ -270,6 +277,10 @@ class Profile:
             (Function, "caller"): self._caller,
             (Function, "_build"): partial(self._outermost, about=lambda function, device: ("build", function.name, device, 0)),
             (Function, "bind"): self._bind,
+            (ProgramFunction, "__call__"): self._call,
+            (ProgramFunction, "bind"): self._bind,
+            (ProgramFunction, "keep_plan"): self._keep_plan,
+            (Step, "call"): self._step,
         }
         for base in (Device, Stream):
             methods[base, "__init_subclass__"] = self._watch(base)
@@ -375,12 +386,36 @@ class Profile:
             enqueue = original(function, key, kernel, stream, shape, set_sizes)
             kept = function._callers.get(key)
             if kept is not None:  # another thread may have begun or ended a profile
-                function._callers[key] = self._launch(kept, function, stream, None)
+                function._callers[key] = self._launch(kept, function.name, stream, None)
                 if self not in _profiles:
-                    _forget_callers(function)
-            return self._launch(enqueue, function, stream, None)
+                    function._forget_launches()
+            program, nbytes = self._local.step
+            return self._launch(enqueue, program + function.name, stream, ["", nbytes] if program else None)
 
         return caller
+
+    def _step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that gives the launch of a step the name of its program."""
+
+        @wraps(original)
+        def call(step: Step, stream: Stream, dims: Any, values: Any, arrays: Any, *args: Any, **keywords: Any) -> Any:
+            given = [arrays[each] for _, each in step.arguments if type(each) is str and each in arrays]
+            self._local.step = f"{step.program.name}: ", _bytes_of(given)
+            try:
+                return original(step, stream, dims, values, arrays, *args, **keywords)
+            finally:
+                self._local.step = "", 0
+
+        return call
+
+    def _keep_plan(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def keep_plan(function: ProgramFunction, key: Any, plan: Any) -> None:
+            original(function, key, plan)
+            if self not in _profiles:  # another thread has ended it
+                function._forget_launches()
+
+        return keep_plan
 
     def _bind(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
@@ -393,15 +428,29 @@ class Profile:
 
     def _prepared(self, original: Callable[..., Any], launch: Launch) -> Callable[..., Any]:
         """Return what records the calls of a prepared launch."""
-        return self._launch(original, launch.function, launch.stream, ["", _bytes_of(launch._values[1])])
+        if isinstance(launch.function, ProgramFunction):  # a graph has its clears inside
+            original = self._unrecorded(original)
+        return self._launch(original, launch.function.name, launch.stream, ["", _bytes_of(launch._values[1])])
 
-    def _launch(self, original: Callable[..., Any], function: Function, stream: Stream, prepared: list[Any] | None) -> Callable[..., Any]:
+    def _unrecorded(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local = self._local
+
+        def call(*args: Any, **keywords: Any) -> Any:
+            inside, local.inside = local.inside, True
+            try:
+                return original(*args, **keywords)
+            finally:
+                local.inside = inside
+
+        return call
+
+    def _launch(self, original: Callable[..., Any], name: str, stream: Stream, prepared: list[Any] | None) -> Callable[..., Any]:
         """Return a function that queues a launch, that of a prepared one or of the thread's present call, and records it."""
-        name, device, kind, local, add = function.name, device_label(stream.device), stream.device.kind, self._local, self._entries.append
+        device, kind, local, add = device_label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
             call = prepared or local.call
-            call[0] = device
+            local.call[0] = device
             begin = perf_counter_ns()
             result = original(*args, **keywords)
             if result is not NotImplemented:  # then the call takes another path
@@ -411,7 +460,7 @@ class Profile:
         with_events = self._queued("launch", name, stream, lambda: (prepared or local.call)[1], original)
 
         def recorded_with_events(*args: Any, **keywords: Any) -> Any:
-            (prepared or local.call)[0] = device
+            local.call[0] = device
             return with_events(*args, **keywords)
 
         record = recorded_with_events if self._device_times else recorded
@@ -594,7 +643,7 @@ def _renew() -> None:
         if isinstance(each, Launch):
             _record_launch(each)
         elif each is not None:
-            _forget_callers(each)
+            each._forget_launches()
 
 
 def _record_launch(launch: Launch) -> None:
@@ -609,12 +658,6 @@ def _record_launch(launch: Launch) -> None:
         object.__setattr__(launch, "__call__", new)
         if new is not original:
             _prepared[launch] = original, new
-
-
-def _forget_callers(function: Function) -> None:
-    """Let the next call of a function ask for its callers again."""
-    function._callers.clear()
-    function._host_calls.clear()
 
 
 def _bytes_of(values: Iterable[Any]) -> int:

@@ -18,6 +18,7 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
 from devmod._modules.payload import inspect_payload
+from devmod._modules.programs import check_program, read_program
 from devmod._modules.stored import StoredModule, release
 from devmod._modules.variant import payload_of
 from devmod._plugins import entries, registry
@@ -29,8 +30,10 @@ from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
 from devmod._values.info import FunctionInfo, block_text, constants_of, signature_text
+from devmod._values.shapes import declaration_text, expression_text
 from devmod._values.tags import tag_problem
-from devmod.errors import FormatError, admission_hint
+from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admission_hint
+from devmod.targets import PROGRAM
 
 
 def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[str, Any]:
@@ -56,15 +59,17 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     """
     form, module, count, name = open_file(name)
     verified = sum(_verified(each, name) for each in walk(module)) if verify else None
+    checked = {"programs": _checked_programs(module, name)} if verify else {}
     tree, bundles = _tree(module, name, source)
     missing = missing_runtimes(module)  # it has a limit on the candidates
     compared: set[int] = set()
-    for described, bundle in bundles:
+    # The kernels are compared in the node that a program imports, below the program.
+    for described, bundle in sorted(bundles, key=lambda each: any(child.kind == PROGRAM for child in each[1].imports)):
         candidates = set(map(id, walk(bundle, enter=holds_candidates)))
         if compared.isdisjoint(candidates):  # many bundles may share a candidate
             described["common"] = partial(_common_functions, bundle)
         compared |= candidates
-    return {"file": name, "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
+    return {"file": name, "format": form, "bytes": count, "verified": verified, **checked, "module": tree, **missing}
 
 
 def _verified(module: Module, name: str) -> bool:
@@ -85,6 +90,19 @@ def _verified(module: Module, name: str) -> bool:
     module.verify()
     module.release()
     return True
+
+
+def _checked_programs(root: Module, path: str) -> dict[str, Any]:
+    """Return how many programs were checked against the candidates of their kernels, and why they were not."""
+    programs = [(name, each) for each in walk(root) if each.kind == PROGRAM for name in each.function_names]
+    try:
+        for name, module in programs:
+            check_program(name, module)
+    except ToolchainNotFoundError as error:
+        return {"checked": 0, "problem": str(error)}
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}", kind=PROGRAM, function=error.function) from None
+    return {"checked": len(programs), "problem": ""}
 
 
 def signature(name: str, info: FunctionInfo) -> str:
@@ -245,7 +263,40 @@ def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
 
 
 def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
-    return (_function(name, info, readable) for name, info in _infos(module))
+    for name, info in _infos(module):
+        program = {"program": _program(name, info, module)} if module.kind == PROGRAM and info.interface is not None else {}
+        yield _function(name, info, readable) | program
+
+
+#: The declarations of a program that are no part of its signature, by their role.
+_DECLARED = {"temporary": "temporaries", "constant": "constants", "sampler": "samplers"}
+
+
+def _program(name: str, info: FunctionInfo, module: Module) -> dict[str, Any]:
+    """Return the declarations and the steps of a program as text. "problem" has why it has no steps."""
+    result: dict[str, Any] = {key: [] for key in _DECLARED.values()}
+    for param in info.interface.params if info.interface is not None else ():
+        role, extra = param.extra.get("role"), param.extra
+        if isinstance(role, str) and role in _DECLARED:
+            text = f"{param.name}: {extra.get('filter')} {extra.get('address')}" if role == "sampler" else declaration_text(param)
+            result[_DECLARED[role]].append(f"{text}{' = 0' if extra.get('cleared') else ''}")
+    try:
+        program = read_program(name, module)
+    except DevmodError as error:
+        return result | {"problem": str(error)}
+    finally:
+        release(module)
+    requires = [f"{expression_text(left)} {comparison} {expression_text(right)}" for comparison, left, right in program.requires]
+    return result | {"requires": requires, "backward": program.backward, "steps": [_step(each) for each in program.steps]}
+
+
+def _step(step: Any) -> str:
+    """Return a step of a program as its call."""
+    parts = [f"{name}={expression_text(value)}" for name, value in step.arguments.items()]
+    for word in ("grid", "threads", "block"):
+        text = ", ".join(map(expression_text, getattr(step, word)))
+        parts += [f"{word}=({text})" if "," in text else f"{word}={text}"] if text else []
+    return f"{step.kernel}({', '.join(parts)})"
 
 
 def _infos(module: Module) -> Iterator[tuple[str, FunctionInfo]]:

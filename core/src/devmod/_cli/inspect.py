@@ -12,10 +12,14 @@ from devmod._cli._known import KNOWN
 from devmod._cli._options import complete_function, complete_kind, debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_all, plugins_at_work, print_json, size
 from devmod._formats.index import COMPRESSION
+from devmod._modules.module import walk
+from devmod._modules.stored import StoredModule
 from devmod._plugins.discovery import shared_scan
+from devmod.errors import function_not_found
+from devmod.targets import PROGRAM
 
-#: The maximum number of functions in a line.
-_MAX_NAMES = 8
+#: The maximum number of functions in a line, and of a program's steps.
+_MAX_NAMES, _MAX_STEPS = 8, 24
 #: The maximum number of characters of a source in a line.
 _MAX_LINE = 1 << 16
 
@@ -36,6 +40,7 @@ Examples:
   devmod inspect k.devmod --here    # which candidate of each function runs on this machine, and why
   devmod inspect k.devmod softmax --device vulkan:1    # of one function, on one device
   devmod inspect k.devmod --device cuda:sm_90 --json   # on a device that is not here, as data
+  devmod inspect n.devmod normalize --lengths rows=64,columns=32    # the memory of a program's temporaries
 
 \b
 Exit status:
@@ -49,7 +54,9 @@ Exit status:
 @click.option("--device", metavar="KIND[:NUMBER|:ARCH]", shell_complete=complete_kind("devmod.targets"),
               help="The same for a device of this machine, or for another one's kind and architecture.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--verify", is_flag=True, help="Read every payload, compare it with its digest in the index, and check the launch tags.")
+@click.option("--verify", is_flag=True,
+              help="Read every payload, compare it with its digest in the index, and check the launch tags and the programs.")  # fmt: skip
+@click.option("--lengths", metavar="NAME=NUMBER[,...]", help="Show how many bytes the temporaries of a program have for these lengths.")
 @click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
 @debug_option
 @click.pass_context
@@ -61,9 +68,10 @@ def command(
     device: str | None,
     as_json: bool,
     verify: bool,
+    lengths: str | None,
     source: bool,
 ) -> None:
-    """Show the modules in FILE: kinds, functions with signatures, sizes, origins, and the runtime that each needs.
+    """Show the modules in FILE: kinds, functions with signatures, the steps of programs, sizes, origins, and the runtime that each needs.
 
     FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a
     bundle or an imports blob. Without --verify no digest is compared. No backend is imported.
@@ -81,8 +89,11 @@ def command(
                 )
         _show_choice(context, file, functions, device, as_json)
         return
+    if lengths is not None:
+        _show_temporaries(file, functions, lengths, as_json)
+        return
     if functions:
-        raise click.UsageError(f"FUNCTION {functions[0]!r} needs --here or --device: without them all of FILE is shown")
+        raise click.UsageError(f"FUNCTION {functions[0]!r} needs --here, --device or --lengths: without them all of FILE is shown")
     with shared_scan():  # functions and sources are read during printing
         description = describe(file, verify=verify, source=source)
         if as_json:
@@ -94,6 +105,10 @@ def command(
     echo()
     if verify:
         echo(f"Digests compared: {description['verified']}; all match.")
+        programs = description["programs"]
+        if programs["checked"] or programs["problem"]:
+            checked = f"Programs checked with each candidate of their kernels: {programs['checked']}; all are valid."
+            echo(f"Programs not checked: {programs['problem']}" if programs["problem"] else checked)
         echo()
     _print_missing(description)
 
@@ -115,6 +130,31 @@ def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], 
         if not as_json:
             echo("A function without a candidate that can run there is an error: the exit status is 1.")
         context.exit(1)
+
+
+def _show_temporaries(file: str, functions: tuple[str, ...], text: str, as_json: bool) -> None:
+    """Show the bytes of the temporaries of programs, or of all, which devmod-runtime computes."""
+    lengths = {}
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
+            raise click.UsageError(f"--lengths: expected NAME=NUMBER, separated by commas, got {part!r}")
+        lengths[name.strip()] = int(number)
+    with plugins_at_work(), shared_scan():
+        module = open_file(file)[1]
+        owners = {name: each for each in walk(module) if isinstance(each, StoredModule) and each.kind == PROGRAM for name in each}
+        found = {name: _temporary_bytes(name, owners, lengths) for name in functions or owners}
+    if as_json:
+        print_json(found)
+    for name, count in () if as_json else found.items():
+        echo(f"{name}: {size(count)} of temporaries for {', '.join(f'{each}={number}' for each, number in lengths.items())}")
+
+
+def _temporary_bytes(name: str, owners: dict[str, StoredModule], lengths: dict[str, int]) -> int:
+    if name not in owners:
+        raise function_not_found(PROGRAM, name, list(owners))
+    count: int = owners[name]._use(lambda real: real.temporary_bytes(name, lengths))  # type: ignore[attr-defined]
+    return count
 
 
 def _print_missing(description: dict[str, Any]) -> None:
@@ -153,6 +193,7 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     inner = indent + "  "
     for function in module["functions"]():  # none for a bundle: its functions are those of its candidates
         yield inner + function["signature"]
+        yield from _lines_of_program(function.get("program", {}), inner + "  ")
     for function in module["common"]() if "common" in module else ():
         owners = f"of {', '.join(function['kinds'])}" if "kinds" in function else ""
         yield f"{inner}{f'every candidate {owners}'.rstrip()}: {function['signature']}"
@@ -182,6 +223,22 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
             yield from _lines_of(child, inner, modules)
     if again:
         yield (f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{', …' if len(again) > 12 else ''}")
+
+
+def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
+    """Yield the lines of a program below its signature."""
+    for key in ("temporaries", "constants", "samplers", "requires"):
+        if texts := program.get(key):
+            more = f", and {len(texts) - _MAX_NAMES} more" if len(texts) > _MAX_NAMES else ""
+            yield f"{indent}{key}: {', '.join(texts[:_MAX_NAMES])}{more}"
+    if program.get("backward"):
+        yield f"{indent}backward: {program['backward']}"
+    steps = program.get("steps", ())
+    yield from (f"{indent}step {number}: {text}" for number, text in enumerate(steps[:_MAX_STEPS], 1))
+    if len(steps) > _MAX_STEPS:
+        yield f"{indent}and {len(steps) - _MAX_STEPS} more steps, which --json has"
+    if program.get("problem"):
+        yield f"{indent}its steps are not shown: {program['problem']}"
 
 
 def _lines_of_text(text: str) -> Iterator[str]:

@@ -595,6 +595,11 @@ class Function(ProcessLocal):
         kernel: Kernel = self._kernels.get(target, lambda: self._build(target))
         return kernel
 
+    def _forget_launches(self) -> None:
+        """Let the next call ask for its callers again."""
+        self._callers.clear()
+        self._host_calls.clear()
+
     def _build(self, device: Device) -> Kernel:
         if problem := fits(requirements(self._signature.interface, self._launcher.format), device.capabilities):
             raise DeviceNotFoundError(f"{self.label} {problem}", kind=self._launcher.kind, function=self.name)
@@ -769,10 +774,9 @@ def _refuse_in_child() -> None:
         if isinstance(each, Launch):
             object.__setattr__(each, "__call__", partial(_fork.check_driver, function.kind))
         else:
-            function._callers.clear()
-            function._host_calls.clear()
+            function._forget_launches()
 
 
-#: All functions and prepared launches, for the child of a fork. Weak references with a callback add nothing to the cost of a launch.
-_references: set[ref[Function | Launch]] = set()
+#: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to a launch's cost.
+_references: set[ref[Any]] = set()
 _fork.call_in_child(_refuse_in_child)

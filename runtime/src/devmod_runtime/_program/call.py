@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from itertools import combinations
+from functools import partial
+from threading import Lock
 
 from devmod._arrays.elements import bytes_of
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
-from devmod_readers.programs import Array, ExpressionError, Sampler, Scalar, evaluate
+from devmod_readers.programs import Array, ExpressionError, Sampler, evaluate
 from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.host import host_view
+from devmod_runtime._device.host import HostView, host_view
 from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream, current_stream
+from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.call import overlap
 from devmod_runtime._launch.function import Launch
-from devmod_runtime._program.plan import Plan, each_step
+from devmod_runtime._program.plan import Plan, Shapes
 from devmod_runtime._program.temporaries import memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod_runtime._device.host import HostView
-    from devmod_runtime._program.function import ProgramFunction
+    import numpy as np
+
+    ProgramFunction = Any  # its module imports this one
 else:
     from devmod._util.numpy import np
 
@@ -49,37 +52,38 @@ class ProgramCall:
         self._function, self._device, self._given = function, function.device, values
         self._launcher = next(iter(function.functions.values()))._launcher
         self._adopted: list[Stream | None] = []
-        #: The arrays, images and samplers of the steps by name; None for a host array until its upload.
-        self._slots: dict[str, Any] = {}
-        self._host: dict[str, HostView] = {}
-        self._scalars: dict[str, Any] = {}
-        on_device = False
-        lengths: dict[str, tuple[int, ...]] = {}
-        for each in function.program.declared.values():
-            if isinstance(each, Scalar):
-                self._scalars[each.name] = function.scalar(each, values[each.name])
-            elif isinstance(each, Array) and values.get(each.name) is not None:
+        #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
+        self._arrays: list[Any] = []
+        self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
+        lengths: list[tuple[int, ...] | None] = []
+        is_written = self._has_host_arrays = self._returns_device_arrays = False
+        for name, declared in function.arrays.items():
+            value, shape = values.get(name), None
+            if value is not None or declared.role != "output":
                 try:
-                    lengths[each.name] = self._take(each, values[each.name], bound)
+                    value, shape = self._take(declared, value, bound)
                 except ConversionError as error:
-                    raise function.error(f"the argument {each.name!r} {error}", each.name) from None
-                on_device = on_device or each.name in self._slots
-        self._check_overlaps()
-        self._slots |= function.constants
-        key = (*[(name, lengths[name]) for name in lengths], *[self._scalars[name] for name in function.sizes])
-        self._shapes = function.shapes(key, lambda: self._bind(lengths))
-        self._key = key
-        for name in function.outputs:
-            if name in lengths and lengths[name] != (wanted := self._shapes.lengths[name]):
-                raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
-        #: Whether the outputs that the call allocates are device arrays.
-        self._returns_device_arrays = on_device
+                    raise function.error(f"the argument {name!r} {error}", name) from None
+                if type(value) is HostView:
+                    self._has_host_arrays = True
+                else:
+                    #: Whether the outputs that the call allocates are device arrays.
+                    self._returns_device_arrays = True
+                if declared.role != "input":
+                    is_written = True
+            self._arrays.append(value)
+            lengths.append(shape)
+        if is_written:
+            self._check_overlaps()
         self._stream = self._choose_stream(stream, bound)
+        self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream)
+        self._plan = None if bound else function.plan(self._key)
+        self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
     # -- the arguments
 
-    def _take(self, declared: Array, value: Any, bound: bool) -> tuple[int, ...]:
-        """Check an array or an image of the call, and return its lengths. Raise ConversionError with the end of a sentence."""
+    def _take(self, declared: Array, value: Any, bound: bool) -> tuple[DeviceArray | Image | HostView, tuple[int, ...]]:
+        """Return an array or an image of the call, and its lengths. Raise ConversionError with the end of a sentence."""
         if type(value) is not DeviceArray and not isinstance(value, Image):
             adopted = self._launcher.adopt(value)
             if adopted is None:
@@ -102,10 +106,9 @@ class ProgramCall:
             if value.read_only and declared.role != "input":
                 raise ConversionError("is read-only, and the program writes to it")
             lengths = value.shape
-        self._slots[declared.name] = value
-        return lengths
+        return value, lengths
 
-    def _take_host(self, declared: Array, value: Any, bound: bool) -> tuple[int, ...]:
+    def _take_host(self, declared: Array, value: Any, bound: bool) -> tuple[HostView, tuple[int, ...]]:
         view = host_view(value)
         if view is None:
             raise ConversionError(f"is {describe_value(value)}; expected an array of {declared.type}")
@@ -123,31 +126,40 @@ class ProgramCall:
                 expected = f"(height, width, {channels})" if channels > 1 else "(height, width)"
                 raise ConversionError(f"has the shape {shape}; expected {expected} for an image of {declared.format}")
             shape = shape[:2]
-        self._host[declared.name] = view
-        return shape
+            if not view.nbytes:
+                raise ConversionError(f"has the shape {view.shape}, and an image has lengths of 1 or more")
+        return view, shape
 
     def _check_overlaps(self) -> None:
         """Raise ArgumentError if an array that the program writes has memory of another argument."""
-        declared = self._function.program.declared
-        given = [*self._slots.items(), *self._host.items()]
-        for (one, first), (two, second) in combinations(given, 2):
-            if all(declared[name].role == "input" for name in (one, two)):  # type: ignore[union-attr]
+        known: dict[int, list[tuple[Array, Any]]] = {}
+        for declared, value in zip(self._function.arrays.values(), self._arrays, strict=True):
+            if value is None:
                 continue
-            if isinstance(first, DeviceArray) and isinstance(second, DeviceArray):
-                shared = first.overlaps(second)
-            else:
-                shared = first is second or (one in self._host and two in self._host and overlap(first, second))
-            if shared:
-                raise self._function.error(f"the arguments {one!r} and {two!r} overlap, and the program writes to one of them", two)
+            memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
+            others = known.setdefault(id(memory), [])
+            for other, second in others:
+                if (declared.role, other.role) == ("input", "input"):
+                    continue
+                if memory is None:
+                    shared = overlap(value, second)
+                else:
+                    shared = not isinstance(value, DeviceArray) or value.overlaps(second)
+                if shared:
+                    text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
+                    raise self._function.error(text, declared.name)
+            others.append((declared, value))
 
-    def _bind(self, lengths: dict[str, tuple[int, ...]]) -> dict[Any, int]:
-        """Return the values of the names in shapes, and check the lengths that are expressions of them."""
+    def _new_shapes(self, given: Sequence[tuple[int, ...] | None]) -> Shapes:
+        """Return the lengths of all arrays for those of the call. Check those that are expressions."""
         function = self._function
+        lengths = dict(zip(function.arrays, given, strict=True))
+        lengths |= {name: each.shape for name, each in function.constants.items()}
         values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
-        arrays = [*function.program.arrays("input", "update"), *function.program.arrays("constant")]
         checks = []
-        for array in arrays:
-            shape = lengths[array.name] if array.name in lengths else self._slots[array.name].shape
+        for array in (*function.program.arrays("input", "update"), *function.program.arrays("constant")):
+            shape = lengths[array.name]
+            assert shape is not None
             if len(shape) != len(array.shape):
                 raise function.error(f"the argument {array.name!r} has {len(shape)} dimensions; expected {len(array.shape)}", array.name)
             for place, (expected, length) in enumerate(zip(array.shape, shape, strict=True)):
@@ -167,7 +179,11 @@ class ProgramCall:
                     f"the argument {array.name!r} has the shape {shape}; dimension {place + 1} is {length}, and expected is {text}{value}",
                     array.name,
                 )
-        return values
+        shapes = Shapes(function, values)
+        for name in function.outputs:
+            if lengths[name] not in (None, wanted := shapes.lengths[name]):
+                raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
+        return shapes
 
     def _choose_stream(self, given: Any, bound: bool) -> Stream:
         function, device = self._function, self._device
@@ -178,6 +194,9 @@ class ProgramCall:
             got = describe_value(given) if stream is None else f"a stream of {stream.device}"
             raise function.error(f"stream= is {got}; expected one of {device}", "stream")
         current = current_stream(device) if given is None else stream
+        self._must_wait = False
+        if not self._adopted:
+            return current or device.default_stream
         chosen: Stream = current or next((each for each in self._adopted if each is not None), None) or device.default_stream
         self._must_wait = any(each is not chosen if each is not None else given is None for each in self._adopted)
         if given is None and not bound:
@@ -190,77 +209,80 @@ class ProgramCall:
 
     def run(self) -> Any:
         """Launch, and return the outputs."""
-        function, stream, slots = self._function, self._stream, self._slots
-        for name, view in self._host.items():
-            slots[name] = self._uploaded(function.program.declared[name], view)
-        results = []
-        for name in function.outputs:
-            if name not in slots:
-                slots[name] = self._new(function.program.declared[name])
-            results.append(slots[name])
-        shapes = self._shapes
-        pool = memory_of(stream)
-        with pool.lock:
-            buffers = pool.take(shapes.sizes, stream) if shapes.sizes else ()
-            memories = {name: each.memory if type(each) is DeviceArray else each for name, each in slots.items()}
-            for name, number in shapes.buffers.items():
-                memories[name] = buffers[number]
-            plan = function.plan((self._key, stream), lambda: self._plan(stream, buffers))
-            memories |= plan.owned
-            with stream.batch() if stream.gathers else nullcontext():
-                plan.run(memories, self._scalars)
-        self._copy_back()
+        function, stream = self._function, self._stream
+        arrays, slots, results = [], [], []
+        for declared, value in zip(function.arrays.values(), self._arrays, strict=True):
+            array = self._new(declared) if value is None else self._uploaded(declared, value) if type(value) is HostView else value
+            arrays.append(array)
+            slots.append(array if declared.format else array.memory)
+            if declared.role == "output":
+                results.append(array if value is None else self._given[declared.name])
+        self._launch(arrays, slots)
+        if self._has_host_arrays:
+            self._copy_back(arrays)
         if self._must_wait:
             stream.synchronize()
         if not self._returns_device_arrays:
-            results = [self._to_numpy(name, each) for name, each in zip(function.outputs, results, strict=True)]
+            results = [self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each for each in results]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
-    def _plan(self, stream: Stream, buffers: Sequence[Any]) -> Plan:
-        owned = self._own_slots()
-        arrays = self._temporaries(buffers)
-        plan = Plan(self._function, stream, self._shapes.values, self._slots | owned | arrays, self._scalars)
-        plan.owned = owned
+    def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
+        """Queue the launches of a call that is not prepared."""
+        stream = self._stream
+        pool = memory_of(stream)
+        with pool.lock:
+            buffers = pool.take(self._shapes.sizes, stream)
+            plan = self._plan or self._new_plan(arrays, buffers)
+            slots += buffers
+            with stream.batch() if stream.gathers else nullcontext():
+                plan.run(slots, self._scalars)
+
+    def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> Plan:
+        named = self._named(arrays, buffers)
+        numbers = {name: number for number, name in enumerate(self._function.arrays)}
+        numbers |= {name: len(arrays) + number for name, number in self._shapes.buffers.items()}
+        plan = Plan(self._function, self._shapes, self._stream, named, self._scalars, numbers)
+        self._function.keep_plan(self._key, plan)
         return plan
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        device = self._device
-        buffers = [device.allocate(max(size, 1)) for size in self._shapes.sizes]
-        slots = self._slots | self._own_slots() | self._temporaries(buffers)
+        arrays = self._named(self._arrays, [self._device.allocate(max(size, 1)) for size in self._shapes.sizes])
+        make = partial(self._calls, arrays)
+        return Launch(self._function, PreparedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
-        def make(stream: Stream) -> list[Callable[[], object]]:
-            calls: list[Callable[[], object]] = []
-            for step in each_step(self._function, self._shapes.values, slots, self._scalars):
-                for name, nbytes in step.cleared:
-                    calls.append(lambda name=name, nbytes=nbytes: device.start_clear(slots[name].memory, nbytes, stream))  # type: ignore[misc]
-                calls.append(step.launch(stream))
-            return calls
+    def _calls(self, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+        """Return what queues each launch of a prepared one."""
+        calls: list[Callable[[], object]] = []
+        values = self._shapes.values
+        for step in self._function.steps:
+            for name in step.cleared:
+                if nbytes := self._shapes.nbytes[name]:
+                    calls.append(partial(_clear, arrays[name], nbytes, stream))
+            call = step.call(stream, step.dims(values), values, arrays, self._scalars, bound=True)
+            if call.shape is not None:
+                calls.append(call.kernel.prepare(stream, call.shape, call.values))
+        return calls
 
-        return Launch(self._function, _Prepared(), self._stream, make, (), tuple(slots.values()))  # type: ignore[arg-type]
-
-    def _own_slots(self) -> dict[str, Any]:
-        """Return the samplers, and the temporary images, which share no memory."""
-        result: dict[str, Any] = {}
-        for each in self._function.program.declared.values():
+    def _named(self, given: Sequence[Any], buffers: Sequence[Any]) -> dict[str, Any]:
+        """Return the arrays, images and samplers of the steps by name. Images share no memory."""
+        function, shapes = self._function, self._shapes
+        result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
+        for each in function.program.declared.values():
             if isinstance(each, Sampler):
                 result[each.name] = self._device.sampler(filter=each.filter, address=each.address)
-            elif isinstance(each, Array) and each.role == "temporary" and each.format:
-                result[each.name] = self._new(each)
+            elif isinstance(each, Array) and each.role == "temporary":
+                number = shapes.buffers.get(each.name) if buffers else None  # without buffers each has memory of its own
+                result[each.name] = (
+                    self._new(each) if number is None else DeviceArray(self._device, buffers[number], shapes.lengths[each.name], each.type)
+                )
         return result
-
-    def _temporaries(self, buffers: Sequence[Any]) -> dict[str, DeviceArray]:
-        shapes, declared = self._shapes, self._function.program.declared
-        return {
-            name: DeviceArray(self._device, buffers[number], shapes.lengths[name], declared[name].type)  # type: ignore[union-attr]
-            for name, number in shapes.buffers.items()
-        }
 
     def _new(self, declared: Any) -> Any:
         lengths = self._shapes.lengths[declared.name]
         if declared.format:
             return self._device.image(lengths[::-1], declared.format)
-        return self._device.empty(lengths, declared.type)
+        return DeviceArray(self._device, self._device.allocate(max(self._shapes.nbytes[declared.name], 1)), lengths, declared.type)
 
     def _uploaded(self, declared: Any, view: HostView) -> Any:
         if declared.format:
@@ -271,10 +293,10 @@ class ProgramCall:
             return self._device.empty(view.shape, declared.type)
         return DeviceArray(self._device, self._device.upload(view.read(), self._stream), view.shape, declared.type)
 
-    def _copy_back(self) -> None:
-        for name, view in self._host.items():
-            if self._function.program.declared[name].role != "input" and view.nbytes:  # type: ignore[union-attr]
-                self._read(self._slots[name], view.write_target())
+    def _copy_back(self, arrays: Sequence[Any]) -> None:
+        for declared, view, array in zip(self._function.arrays.values(), self._arrays, arrays, strict=True):
+            if isinstance(view, HostView) and declared.role != "input" and view.nbytes:
+                self._read(array, view.write_target())
                 view.finish()
 
     def _read(self, value: Any, out: memoryview) -> None:
@@ -283,10 +305,7 @@ class ProgramCall:
         else:
             self._device.read(value.memory, out, self._stream)
 
-    def _to_numpy(self, name: str, value: Any) -> Any:
-        """Return a host array of an output: the caller's, or a new one."""
-        if name in self._host:
-            return self._given[name]
+    def _to_numpy(self, value: DeviceArray | Image) -> np.ndarray[Any, Any]:
         result = (
             np.empty(value.array_shape, value.texel.dtype) if isinstance(value, Image) else np.empty(value.shape, numpy_dtype(value.dtype))
         )
@@ -295,14 +314,26 @@ class ProgramCall:
         return result
 
 
-class _Prepared:
+def _clear(array: DeviceArray, nbytes: int, stream: Stream) -> None:
+    array.device.start_clear(array.memory, nbytes, stream)
+
+
+class PreparedProgram:
     """The kernel of a program's prepared launch. The shape is the function that makes the launches for a stream."""
 
+    _queue: Callable[[], object]
+
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        return stream.prepare(shape)
+        queue, lock = stream.prepare(shape), fork_safe(Lock())
+
+        def locked() -> None:
+            with lock:  # several threads may call it, and its launches share the temporaries
+                queue()
+
+        self._queue = locked
+        return locked
 
     def time(self, stream: Stream, shape: Any, values: object) -> float:
-        queue = stream.prepare(shape)
         before = stream.record()
-        queue()
+        self._queue()
         return stream.record().elapsed(before)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from devmod.backend import expression_text, members_by_value
+from devmod.backend import ConversionError, expression_text, members_by_value
 from devmod.errors import ArgumentError, LaunchError
-from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Scalar, evaluate
+from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Sampler, evaluate
+from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.call import Call
-from devmod_runtime._launch.function import Launch
 from devmod_runtime._program.temporaries import share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from devmod.errors import DevmodError
-    from devmod_readers.programs import Program
     from devmod_runtime._device.stream import Stream
-    from devmod_runtime._program.function import ProgramFunction
+    from devmod_runtime._launch.arguments import Argument
 
     Error = Callable[[str, str], ArgumentError]
+    ProgramFunction = Any  # its module imports this one
 
 
 class Shapes:
@@ -29,12 +29,10 @@ class Shapes:
 
     Parameters
     ----------
-    program
+    function
         The program.
     values
         The values of the bound names and of the integer scalars in expressions. It gets those of the expressions.
-    error
-        Returns the error for a text and an argument.
 
     Attributes
     ----------
@@ -42,6 +40,8 @@ class Shapes:
         The values of names and expressions.
     lengths
         The lengths of each output and temporary.
+    nbytes
+        The bytes of each output and temporary.
     buffers, sizes
         The number of the buffer of each temporary array, and the bytes of the buffers in descending order.
 
@@ -51,25 +51,36 @@ class Shapes:
         A requirement is not met, or a length is negative or has no value.
     """
 
-    def __init__(self, program: Program, values: dict[Any, int], error: Error) -> None:
+    def __init__(self, function: ProgramFunction, values: dict[Any, int]) -> None:
+        program, error = function.program, function.error
         self.values = values
         for name, left, right in program.requires:
-            one, two = (_value(each, values, "requires", error) for each in (left, right))
+            try:
+                one, two = evaluate(left, values), evaluate(right, values)
+            except ExpressionError as problem:
+                raise error(f"requires: {problem}", "") from None
             if not COMPARISONS[name](one, two):
                 text = f"{expression_text(left)} {name} {expression_text(right)}"
                 raise error(f"it requires {text}, and that is {one} {name} {two}", "")
         self.lengths: dict[str, tuple[int, ...]] = {}
+        self.nbytes: dict[str, int] = {}
         sizes: dict[str, int] = {}
         for array in program.arrays("output", "temporary"):
-            lengths = tuple(_value(each, values, f"the shape of {array.name!r}", error) for each in array.shape)
+            try:
+                lengths = tuple([evaluate(each, values) for each in array.shape])
+            except ExpressionError as problem:
+                raise error(f"the shape of {array.name!r}: {problem}", array.name) from None
             if min(lengths) < 0:
                 raise error(f"the shape of {array.name!r} is {lengths}, which has a negative length", array.name)
+            if array.format and not all(lengths):
+                raise error(f"the shape of the image {array.name!r} is {lengths}; expected lengths of 1 or more", array.name)
             self.lengths[array.name] = lengths
-            if array.nbytes(lengths) >= 2**63:
+            nbytes = self.nbytes[array.name] = array.nbytes(lengths)
+            if nbytes >= 2**63:
                 raise error(f"the array {array.name!r} of shape {lengths} has more bytes than 64 bits can count", array.name)
             if array.role == "temporary" and not array.format:
-                sizes[array.name] = array.nbytes(lengths)
-        self.buffers, self.sizes = share(sizes, program.lifetimes())
+                sizes[array.name] = nbytes
+        self.buffers, self.sizes = share(sizes, function.lifetimes)
 
     @property
     def temporary_bytes(self) -> int:
@@ -77,26 +88,152 @@ class Shapes:
         return sum(self.sizes)
 
 
-def _value(expression: Any, values: dict[Any, int], place: str, error: Error) -> int:
-    try:
-        return evaluate(expression, values)
-    except ExpressionError as problem:
-        raise error(f"{place}: {problem}", "") from None
+class Step:
+    """A step, and the arguments of its kernel.
+
+    Parameters
+    ----------
+    function
+        The program.
+    number
+        The number of the step, from 0.
+    cleared
+        The temporaries that are cleared before it.
+
+    Attributes
+    ----------
+    program, function
+        The program and the kernel.
+    arguments
+        The kernel's arguments, each with what the step gives for it: the name of an array, an image, a sampler or a scalar, an expression,
+        a number, the default, or a mapping of these for the members of a struct.
+    names
+        The arrays, images and samplers among them.
+    places
+        For each argument the key of its slot in a plan: steps with the same key share the slot. None for literals: 0.0 is equal to -0.0.
+    extent
+        The expressions of the grid, the block and the threads.
+    """
+
+    def __init__(self, function: ProgramFunction, number: int, cleared: Sequence[str]) -> None:
+        self.program, self._number, self.cleared = function, number, cleared
+        step = function.program.steps[number]
+        self.function = function.functions[step.kernel]
+        self.extent = (step.grid, step.block, step.threads) if self.function._launcher.has_grid else ((), (), ())
+        interface = self.function._signature.interface
+        assert interface is not None
+        self.arguments: list[tuple[Argument, Any]] = []
+        self.names: list[str] = []
+        self.places: list[Any] = []
+        for argument, param in zip(self.function._signature.arguments, interface.params, strict=True):
+            given: Any
+            if param.name in step.arguments:
+                given = step.arguments[param.name]
+            elif members := members_by_value(param):
+                given = {each.name: step.arguments[each.name] for each in members}
+            else:
+                given = argument.default
+            self.arguments.append((argument, given))
+            if isinstance(given, str) and isinstance(function.program.declared.get(given), (Array, Sampler)):
+                self.names.append(given)
+            is_memory = given in self.names[-1:] and argument.packed is None
+            self.places.append(given if is_memory else (argument, given) if type(given) in (str, tuple) else None)
+
+    def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
+        """Return the grid, the block and the threads."""
+        try:
+            return tuple(tuple(evaluate(each, values) for each in dims) or None for dims in self.extent)
+        except ExpressionError as problem:
+            raise self._error(problem) from None
+
+    def value(self, given: Any, values: dict[Any, int], arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> Any:
+        """Return the value of an argument."""
+        if type(given) is str:
+            return arrays[given] if given in arrays else scalars[given] if given in scalars else values[given]
+        if type(given) is dict:
+            return {name: self.value(each, values, arrays, scalars) for name, each in given.items()}
+        if type(given) is not tuple:
+            return given
+        try:
+            return evaluate(given, values)
+        except ExpressionError as problem:
+            raise self._error(problem) from None
+
+    def maker(
+        self,
+        argument: Argument,
+        given: Any,
+        values: dict[Any, int],
+        arrays: Mapping[str, Any],
+        numbers: Mapping[Any, int],
+        scalars: Mapping[str, Any],
+    ) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
+        """Return the function that returns a value of the kernel for the slots and the scalars of a call; None if it is always the same."""
+        pack, packed = argument.pack, argument.packed
+        if packed is not None:
+            array, number = arrays[given], numbers[given]
+            device, fields = array.device, packed.fields(array.dtype, array.shape)
+            return lambda slots, scalars: (device, slots[number], fields)
+        names = given.values() if type(given) is dict else (given,)
+        if pack is None or not any(type(each) is str and each in scalars and each not in self.program.sizes for each in names):
+            return None
+        if type(given) is str:
+            return lambda slots, scalars: pack(scalars[given])
+        return lambda slots, scalars: pack(self.value(given, values, {}, scalars))
+
+    def call(
+        self,
+        stream: Stream,
+        dims: tuple[tuple[int, ...] | None, ...],
+        values: dict[Any, int],
+        arrays: Mapping[str, Any],
+        scalars: Mapping[str, Any],
+        *,
+        bound: bool = False,
+        make: Callable[..., Call] = Call,
+    ) -> Call:
+        """Return the checked launch. `make` is the class of the call."""
+        args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
+        try:
+            grid, block, threads = dims
+            return make(self.function, args, grid, block, threads, stream, 0, bound=bound)
+        except (ArgumentError, LaunchError) as error:
+            raise self.of_step(error) from None
+
+    def of_step(self, error: DevmodError) -> DevmodError:
+        """Return an error with the program and the step in its text."""
+        error.args = (f"{self.program.label}, step {self._number + 1}: {error}", *error.args[1:])
+        return error
+
+    def _error(self, problem: ExpressionError) -> ArgumentError:
+        return self.program.error(f"step {self._number + 1} ({self.function.name!r}): {problem}")
+
+
+def steps_of(function: ProgramFunction) -> list[Step]:
+    """Return the steps of a program."""
+    cleared: dict[int, list[str]] = {}
+    for name, (first, _) in function.lifetimes.items():
+        array = function.program.declared[name]
+        if isinstance(array, Array) and array.cleared:
+            cleared.setdefault(first, []).append(name)
+    return [Step(function, number, cleared.get(number, ())) for number in range(len(function.program.steps))]
 
 
 class Plan:
     """The launches of a program for shapes in a stream.
 
+    A launch takes its values from the slots of a call: what `run` receives, then what the plan has, then what depends on the scalars.
+
     Parameters
     ----------
-    function, stream
-        The program and the stream.
-    values
-        The values of names and expressions.
-    slots
+    function, shapes, stream
+        The program, the lengths of its arrays and the stream.
+    arrays
         The arrays, images and samplers of the first call by name.
     scalars
         The scalars of the first call by name.
+    slots
+        The numbers of the arrays and images that `run` receives, by name.
 
     Raises
     ------
@@ -105,135 +242,79 @@ class Plan:
     """
 
     def __init__(
-        self, function: ProgramFunction, stream: Stream, values: dict[Any, int], slots: Mapping[str, Any], scalars: Mapping[str, Any]
+        self,
+        function: ProgramFunction,
+        shapes: Shapes,
+        stream: Stream,
+        arrays: Mapping[str, Any],
+        scalars: Mapping[str, Any],
+        slots: dict[str, int],
     ) -> None:
-        self._device, self._stream = stream.device, stream
-        #: The samplers and the temporary images.
-        self.owned: Mapping[str, Any] = {}
-        #: For each launch: the function that queues it, the kernel's values, and the arrays and the scalars with their places.
-        #: For a cleared temporary: None, its bytes, its name, and nothing.
-        self._steps: list[tuple[Any, Any, Any, Any]] = []
-        for step in each_step(function, values, slots, scalars):
-            if step.cleared:
-                self._steps += [(None, nbytes, name, ()) for name, nbytes in step.cleared]
-            call = step.call(stream)
-            if call.shape is None:
+        self.shapes, values = shapes, shapes.values
+        numbers: dict[Any, int] = {**slots}
+        start = max(slots.values(), default=-1) + 1
+        #: What all calls have: constants, samplers, temporary images, and numbers.
+        self._fixed: list[Any] = []
+        #: The slots whose values follow from the scalars or from other slots, and the functions that return these values.
+        self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any]]] = []
+        #: The functions that queue a launch, each with the one that takes its values from the slots.
+        self._launches: list[tuple[Callable[[list[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
+        for name, array in arrays.items():
+            if name not in slots:
+                numbers[name] = start + len(self._fixed)
+                self._fixed.append(array.memory if isinstance(array, DeviceArray) else array)
+
+        def number_of(step: Step, argument: Argument, given: Any, place: Any) -> int:
+            """Return a new slot of a kernel's value."""
+            number = start + len(self._fixed)
+            if place is not None:
+                numbers[place] = number
+            value, make = None, step.maker(argument, given, values, arrays, numbers, scalars)
+            if make is None:
+                value = step.value(given, values, arrays, scalars)
+                value = value if argument.pack is None else argument.pack(value)
+            else:
+                self._made.append((number, make))
+            self._fixed.append(value)
+            return number
+
+        # Arrays of the same type and shape have the same checks.
+        forms = {name: (each.dtype, each.shape) if isinstance(each, DeviceArray) else each for name, each in arrays.items()}
+        queues: dict[Any, Callable[[list[Any]], object] | None] = {}
+        for step in function.steps:
+            for name in step.cleared:
+                if nbytes := shapes.nbytes[name]:
+                    self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
+            key = step.function, step.extent, *[forms[name] for name in step.names]
+            if key not in queues:
+                call = step.call(stream, step.dims(values), values, arrays, scalars)
+                queues[key] = None if call.shape is None else call.enqueue
+            queue = queues[key]
+            if queue is None:
                 continue
-            template, places, dynamics = [*call.values], [], []
-            for argument, name, get in zip(call.function._signature.arguments, step.names, step.getters, strict=True):
-                if name:
-                    fields = None if argument.packed is None else template[argument.number][2]
-                    places.append((argument.number, name, fields))
-                    template[argument.number] = None
-                elif get is not None:
-                    dynamics.append((argument.number, argument.pack, get))
-            self._steps.append((call.enqueue, template, places, dynamics))
+            try:
+                taken = [
+                    numbers[place] if place in numbers else number_of(step, argument, given, place)
+                    for (argument, given), place in zip(step.arguments, step.places, strict=True)
+                ]
+            except ConversionError:
+                step.call(stream, step.dims(values), values, arrays, scalars)  # raises the error with its argument
+                raise
+            self._launches.append((queue, _taker(taken)))
 
-    def run(self, memories: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
-        """Queue the launches with the memory of the arrays by name."""
-        device = self._device
-        for enqueue, template, places, dynamics in self._steps:
-            if enqueue is None:
-                device.start_clear(memories[places], template, self._stream)
-                continue
-            values = template.copy()
-            for number, name, fields in places:
-                memory = memories[name]
-                values[number] = memory if fields is None else (device, memory, fields)
-            for number, pack, get in dynamics:
-                values[number] = pack(get(scalars))
-            enqueue(values)
+    def run(self, slots: list[Any], scalars: Mapping[str, Any]) -> None:
+        """Queue the launches. `slots` has the memory of the arrays, and the images."""
+        slots += self._fixed
+        for number, make in self._made:
+            slots[number] = make(slots, scalars)
+        for queue, take in self._launches:
+            queue([*take(slots)])
 
 
-class StepCall:
-    """A step with its values.
-
-    Attributes
-    ----------
-    names
-        For each argument of the kernel the name of the array, image or sampler; "" for others.
-    getters
-        For each argument the function that returns its value for the scalars of a call; None for those that do not depend on them.
-    cleared
-        The temporaries that are cleared before it, with their bytes.
-    """
-
-    def __init__(
-        self, function: ProgramFunction, number: int, values: dict[Any, int], slots: Mapping[str, Any], scalars: Mapping[str, Any]
-    ) -> None:
-        self._program, self._number = function, number
-        step = function.program.steps[number]
-        self._step, self._function = step, function.functions[step.kernel]
-        declared, sizes = function.program.declared, function.sizes
-        self.names: list[str] = []
-        self.getters: list[Callable[[Mapping[str, Any]], Any] | None] = []
-        self.cleared: list[tuple[str, int]] = []
-        self._args: list[Any] = []
-        self._dims: dict[str, Any] = {}
-
-        def value_of(value: Any) -> tuple[Any, str, Any]:
-            """Return the value of an argument, the name of an array, and how to get the value from the scalars of another call."""
-            if isinstance(value, str) and value in declared:
-                if not isinstance(declared[value], Scalar):
-                    return slots[value], value, None
-                return scalars[value], "", None if value in sizes else itemgetter(value)
-            return (value if type(value) in (float, bool) else evaluate(value, values)), "", None
-
-        try:
-            interface = self._function._signature.interface
-            assert interface is not None
-            for argument, param in zip(self._function._signature.arguments, interface.params, strict=True):
-                members = members_by_value(param) if param.name not in step.arguments else ()
-                if members:
-                    parts = {each.name: value_of(step.arguments[each.name]) for each in members}
-                    dynamic = any(get is not None for _, _, get in parts.values())
-                    value, name, get = {each: part for each, (part, _, _) in parts.items()}, "", _record_getter(parts) if dynamic else None
-                elif param.name in step.arguments:
-                    value, name, get = value_of(step.arguments[param.name])
-                else:
-                    value, name, get = argument.default, "", None
-                self._args.append(value)
-                self.names.append(name)
-                self.getters.append(get)
-            if self._function._launcher.has_grid:
-                for word in ("grid", "threads", "block"):
-                    dims = tuple(evaluate(each, values) for each in getattr(step, word))
-                    self._dims[word] = dims or None
-        except ExpressionError as problem:
-            raise function.error(f"step {number + 1} ({step.kernel!r}): {problem}") from None
-
-    def call(self, stream: Stream, *, bound: bool = False) -> Call:
-        """Return the checked launch in a stream."""
-        dims = self._dims
-        try:
-            return Call(self._function, self._args, dims.get("grid"), dims.get("block"), dims.get("threads"), stream, 0, bound=bound)
-        except (ArgumentError, LaunchError) as error:
-            raise self._of_step(error) from None
-
-    def launch(self, stream: Stream) -> Launch:
-        """Return the prepared launch in a stream."""
-        call = self.call(stream, bound=True)
-        return Launch(self._function, call.kernel, stream, call.shape, call.values, self._args)
-
-    def _of_step(self, error: DevmodError) -> DevmodError:
-        error.args = (f"{self._program.label}, step {self._number + 1}: {error}", *error.args[1:])
-        return error
+def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return the function that returns the values of some slots."""
+    return itemgetter(*numbers) if len(numbers) > 1 else lambda slots: [slots[number] for number in numbers]
 
 
-def _record_getter(parts: Mapping[str, tuple[Any, str, Any]]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    return lambda scalars: {name: value if get is None else get(scalars) for name, (value, _, get) in parts.items()}
-
-
-def each_step(
-    function: ProgramFunction, values: dict[Any, int], slots: Mapping[str, Any], scalars: Mapping[str, Any]
-) -> Iterator[StepCall]:
-    """Yield the steps with their values."""
-    cleared: dict[int, list[str]] = {}
-    for name, (first, _) in function.program.lifetimes().items():
-        array = function.program.declared[name]
-        if isinstance(array, Array) and array.cleared:
-            cleared.setdefault(first, []).append(name)
-    for number in range(len(function.program.steps)):
-        step = StepCall(function, number, values, slots, scalars)
-        step.cleared = [(name, slots[name].nbytes) for name in cleared.get(number, ()) if slots[name].nbytes]
-        yield step
+def _clearing(nbytes: int, stream: Stream) -> Callable[[list[Any]], object]:
+    return lambda values: stream.device.start_clear(values[0], nbytes, stream)

@@ -23,9 +23,12 @@ from devmod_runtime.tools.inputs import (
     NotFromInterfaceError,
     RandomImage,
     arguments_of,
+    call_once,
     has_argument,
+    has_grid,
     on_device,
     parameters,
+    program_of,
     read_counts,
 )
 from devmod_runtime.tools.launches import describe_launch, launched, open_modules
@@ -70,7 +73,8 @@ class Measurement(NamedTuple):
         The seconds of a launch; nan if there is a problem.
     gb_per_s
         The bytes of the arrays that the kernel reads and writes, in 1e9 bytes for each second of the median. An array that it may both
-        read and write counts twice. None if an array was made from the interface, or if there is a problem.
+        read and write counts twice; of a program the constants too, without the temporaries. None if an array of a kernel was made from
+        the interface, or if there is a problem.
     clock
         "device" for its own time stamps; "host" for the time from the launch to the end of the wait, if the device has none.
     problem
@@ -211,7 +215,8 @@ def bench(
     arguments
         Name to value. A str is a text as of ``devmod run``, in which the names of `sizes` stand for numbers: "random:float32[N,N]".
         They are used for each function that has such a parameter. Missing arguments are made from the interface: arrays of 262,144
-        random numbers, integers of 16, floats of 0.5.
+        random numbers, integers of 16, floats of 0.5. The name of a program's length has a number; arrays of a program have the declared
+        shapes, for the lengths of `arguments` and `sizes`, and for small ones that it accepts.
     threads, grid
         As for a call; a str is a text such as "N,N".
     blocks
@@ -342,11 +347,10 @@ class Measure:
             function = function.on(device)
             host = arguments_of(function, given, sizes, Invented())
             call = on_device(function, host, device)
-            nbytes = (
-                _moved(function, call)
-                if {name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))} <= {*given}
-                else 0
-            )
+            is_sized = {name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))} <= {*given}
+            if program_of(function) is not None:  # its arrays have the sizes that it declares, and the outputs of a call
+                is_sized, (_, call) = True, call_once(function, call, device)
+            nbytes = _moved(function, call) if is_sized else 0
             launch = function.bind(*call.positional, **call.named, **self._launch(function, combination))
             times, clock = _times(launch, self._repeat, self._warmup)
         except (DevmodError, NotFromInterfaceError) as error:
@@ -358,7 +362,7 @@ class Measure:
         return combination.measurement(device_label(device), (low, median, high), rate, clock, problem), refused
 
     def _launch(self, function: Function, combination: Combination) -> dict[str, Any]:
-        if not function._launcher.has_grid:
+        if not has_grid(function):
             return {}
         given = {"threads": self._threads, "grid": self._grid, "block": combination.block}
         return {
@@ -374,8 +378,8 @@ def _dims(value: int | Sequence[int]) -> Sequence[int]:
 
 def _moved(function: Function, call: Arguments) -> int:
     """Return the bytes that a launch reads and writes, if it reads and writes each element once."""
-    params = parameters(function)
-    total = 0
+    params, program = parameters(function), program_of(function)
+    total = sum(each.nbytes for each in program.constants.values()) if program is not None else 0
     for name, value in call.items():
         access = params[name].access if name in params else ""
         total += getattr(value, "nbytes", 0) * (1 if access in ("r", "w") else 2)

@@ -33,6 +33,7 @@ Examples:
   devmod bench old.devmod new.devmod matmul a=random[N,N] b=random[N,N] c=zeros[N,N] n=N \\
       --threads N,N --size N=256,512,1024 --plot matmul.svg
   devmod bench k.devmod saxpy --threads 65536 --device opencl --device vulkan --block 64 --block 256
+  devmod bench n.devmod normalize columns=512 --size rows=64,1024    # a program, by the lengths of its arrays
   devmod bench k.devmod --threads 65536 --csv > times.csv
 
 \b

@@ -15,7 +15,11 @@ from zlib import error as ZlibError
 
 from devmod import Local, Param
 from devmod._util.atomic import replacing
+from devmod._values.param import numpy_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
+from devmod_readers.programs import Array
+from devmod_runtime._program.function import ProgramFunction
+from devmod_runtime.tools.lengths import bind_lengths, choose_lengths, length_names, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -400,13 +404,20 @@ def _length(product: int) -> int:
 
 def _kinds_of_numbers(interfaces: Iterable[Interface]) -> dict[str, str]:
     """Return NumPy's kind of each number that the scalars of functions have, by name."""
-    kinds: dict[str, str] = {}
+    kinds: dict[str, str] = {name: "i" for interface in interfaces for name in _lengths_in(interface)}
     for param in (each for interface in interfaces for each in interface.params):
         if param.kind in ("scalar", "uniform") and param.default is None:
             with suppress(FormatError, NotFromInterfaceError):
                 if param.dtype is not None:
                     _small(param.name, param.dtype, lambda name, dtype: bool(kinds.setdefault(name, dtype.kind)))
     return {name: kind for name, kind in kinds.items() if kind != "b"}
+
+
+def _lengths_in(interface: Interface) -> Iterator[str]:
+    """Yield the names that stand alone in the shapes of a program."""
+    for param in interface.params if "kernels" in interface.extra else ():
+        shape = param.extra.get("shape", ())
+        yield from (each for each in shape if isinstance(each, str))
 
 
 class RandomImage(NamedTuple):
@@ -480,9 +491,27 @@ class Arguments(NamedTuple):
         yield from self.named.items()
 
 
+def program_of(function: Function) -> ProgramFunction | None:
+    """Return a function that is a program; None for another one."""
+    return function if isinstance(function, ProgramFunction) else None
+
+
+def has_grid(function: Function) -> bool:
+    """Return whether a call has a grid and a block."""
+    return program_of(function) is None and function._launcher.has_grid
+
+
+def interface_of(function: Function) -> Interface | None:
+    """Return the interface of a call."""
+    return function._signature.interface if program_of(function) is None else function.info.interface
+
+
 def parameters(function: Function) -> dict[str, Param]:
     """Return the parameters of a function by the names of a call, in their order. A parameter without a name has its number from 1."""
-    interface = function._signature.interface
+    interface = interface_of(function)
+    if (program := program_of(function)) is not None and interface is not None:
+        declared = {each.name: each for each in interface.params}
+        return {name: declared[name] for name in (*program.names, *program.outputs)}
     if interface is None:
         return {str(number): Param("", "buffer" if each == "handle" else "scalar", "" if each == "handle" else each)
                 for number, each in enumerate(function.info.arg_types, 1)}  # fmt: skip
@@ -492,10 +521,15 @@ def parameters(function: Function) -> dict[str, Param]:
     return dict(zip(names, interface.params, strict=True))
 
 
+def _records(function: Function) -> Mapping[str, Any]:
+    return function._order.records if program_of(function) is None else {}
+
+
 def has_argument(function: Function, name: str) -> bool:
-    """Return whether an argument of a function has the name."""
-    params = parameters(function)
-    return name in params or f"{name}_" in params or name in function._order.records
+    """Return whether an argument of a function, or a length of a program, has the name."""
+    params, program = parameters(function), program_of(function)
+    is_length = program is not None and name in length_names(program.program)
+    return is_length or name in params or f"{name}_" in params or name in _records(function)
 
 
 def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None = None) -> Arguments:
@@ -506,9 +540,9 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     function
         The function.
     given
-        Name to value; a str is a text for `read_value`.
+        Name to value; a str is a text for `read_value`. The name of a length of a program has a number.
     sizes
-        As for `read_value`.
+        As for `read_value`; they are lengths of a program too.
     invented
         What missing arguments are made of. Default: they are not made; the call has its defaults, and samplers.
 
@@ -519,18 +553,13 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     NotFromInterfaceError
         A missing argument cannot be made from the interface.
     """
-    params = parameters(function)
-    records = function._order.records
+    params, program = parameters(function), program_of(function)
+    records = _records(function)
+    if program is not None:
+        return _program_arguments(program, params, given, sizes, invented)
     # A parameter called "in" is the keyword in_ of a call.
     given = {name if name in params or f"{name}_" not in params else f"{name}_": value for name, value in given.items()}
-    for name in given:
-        if name not in params and name not in records:
-            raise ArgumentError(
-                f"{function.label} has no argument {name!r}{did_you_mean(name, [*params, *records])}; its arguments: {list_names(params)}",
-                kind=function._launcher.kind,
-                function=function.name,
-                argument=name,
-            )
+    _check_names(function, given, params, records)
     values = {name: read_value(name, value, params.get(name), sizes) if isinstance(value, str) else value for name, value in given.items()}
     in_records = {number for name in given if name in records for number in records[name].numbers}
     for number, (name, param) in enumerate(params.items()):
@@ -539,7 +568,7 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
         if param.kind == "sampler":
             values[name] = None
         elif invented is not None:
-            if function._signature.interface is None:
+            if interface_of(function) is None:
                 raise NotFromInterfaceError("the function has no interface")
             try:
                 values[name] = default_value(param, invented)
@@ -551,6 +580,72 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
             raise ArgumentError(f"expected all arguments by number, 1=… to {len(params)}=…, got {list_names(values)}", argument=in_order[0])
         return Arguments(tuple(values[name] for name in in_order), {})
     return Arguments((), values)
+
+
+def _check_names(function: Any, given: Iterable[str], params: Iterable[str], others: Collection[str]) -> None:
+    lengths = f"; its lengths: {list_names(others)}" if others and program_of(function) is not None else ""
+    for name in given:
+        if name not in params and name not in others:
+            suggestion = did_you_mean(name, [*params, *others])
+            raise ArgumentError(
+                f"{function.label} has no argument {name!r}{suggestion}; its arguments: {list_names(params)}{lengths}",
+                kind=function.kind,
+                function=function.name,
+                argument=name,
+            )
+
+
+def _program_arguments(
+    function: ProgramFunction, params: Mapping[str, Param], given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None
+) -> Arguments:
+    """Return the arguments of a program. An array that has no shape of its own has the declared one, for the lengths that are known."""
+    declared, names = function.program.declared, length_names(function.program)
+    _check_names(function, given, params, names)
+    lengths = {name: sizes[name] for name in names if name in sizes}
+    values, shapeless = {}, {}
+    for name, value in given.items():
+        match = _ARRAY.fullmatch(value) if isinstance(value, str) else None
+        if name in names:
+            lengths[name] = read_count(value, sizes, name) if isinstance(value, str) else int(value)
+        elif match and match["shape"] is None and isinstance(array := declared[name], Array):
+            shapeless[name] = f"{match['word']}:{match['type'] or array.type}"
+        else:
+            values[name] = read_value(name, value, params[name], sizes) if isinstance(value, str) else value
+    constraints = bind_lengths(function, values, lengths)
+    missing = [each for each in function.names if each not in given and each not in function.defaults]
+    if invented is not None:
+        chosen = choose_lengths(function, lengths, constraints, invented.numbers)
+        if chosen is None:
+            raise NotFromInterfaceError(f"no lengths that it accepts were found: give them, as in {names[0] if names else 'n'}=64")
+        lengths = chosen
+    for name in (*shapeless, *(missing if invented is not None else ())):
+        array = declared[name]
+        if not isinstance(array, Array):
+            assert invented is not None
+            values[name] = lengths[name] if name in lengths else default_value(params[name], invented)
+            continue
+        shape = shape_of(function, array, lengths)
+        if array.nbytes(shape) > _MOST_BYTES:
+            raise NotFromInterfaceError(f"{name}: it has {array.nbytes(shape)} bytes for {lengths}, more than {_MOST_BYTES}")
+        if array.texel is not None and array.texel.channels > 1 and name in shapeless:
+            shape = (*shape, array.texel.channels)
+        if name in shapeless:
+            values[name] = read_value(name, f"{shapeless[name]}[{','.join(map(str, shape))}]", params[name], {})
+        elif array.format:
+            values[name] = RandomImage(shape[::-1], array.format, 0)
+        else:
+            values[name] = random_array(name, shape, numpy_dtype(array.type))
+    return Arguments((), values)
+
+
+def call_once(function: Function, arguments: Arguments, device: Device, **launch: Any) -> tuple[Any, Arguments]:
+    """Call a function. Return its result, and the arguments on the device with the outputs that a program has made."""
+    result = function(*arguments.positional, **arguments.named, **launch)
+    program = program_of(function)
+    if program is None or not program.outputs:
+        return result, arguments
+    outputs = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+    return None, on_device(function, Arguments((), arguments.named | outputs), device)
 
 
 def on_device(function: Function, arguments: Arguments, device: Device) -> Arguments:

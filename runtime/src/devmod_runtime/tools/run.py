@@ -13,7 +13,17 @@ from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._profile import duration_text
 from devmod_runtime.tools.difference import Difference, worst_difference
-from devmod_runtime.tools.inputs import PICTURES, arguments_of, on_device, parameters, read_array, results_of, write_array
+from devmod_runtime.tools.inputs import (
+    PICTURES,
+    arguments_of,
+    call_once,
+    on_device,
+    parameters,
+    program_of,
+    read_array,
+    results_of,
+    write_array,
+)
 from devmod_runtime.tools.launches import open_modules
 
 TYPE_CHECKING = False
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from devmod import Module
+    from devmod import Function, Module
     from devmod_runtime.tools.inputs import Arguments
 
 
@@ -53,12 +63,12 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     with guard_arrays() if options["guard"] else nullcontext():
         call = on_device(kernel, arguments_of(kernel, options["given"], {}), target)
         for name in (*expected, *saved):
-            _check_name(function, name, call)
+            _check_name(kernel, name, call)
         params = parameters(kernel)
         wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
         with profile() as recorded:
             begin = perf_counter()
-            result = kernel(*call.positional, **call.named, **options["sizes"])
+            result, call = call_once(kernel, call, target, **options["sizes"])
             target.synchronize()
             seconds = perf_counter() - begin
     results = results_of(kernel, call)
@@ -68,7 +78,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         "device": device_label(target),
         "device_name": target.name,
         "host": seconds,
-        "on_device": times[0] if times else None,
+        "on_device": sum(each for each in times if each is not None) if times and None not in times else None,
         "result": result,
         "arrays": {name: {"type": str(array.dtype), "shape": list(array.shape)} for name, array in results.items()},
         "expected": {},
@@ -90,11 +100,13 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_name(function: str, name: str, call: Arguments) -> None:
+def _check_name(function: Function, name: str, call: Arguments) -> None:
+    program = program_of(function)
     arrays = [each for each, value in call.items() if hasattr(value, "numpy")]
+    arrays += [] if program is None else [each for each in program.outputs if each not in arrays]
     if name not in arrays:
         raise ArgumentError(
-            f"{function} has no array {name!r} to compare or to save{did_you_mean(name, arrays)}; its arrays: {list_names(arrays)}",
+            f"{function.name} has no array {name!r} to compare or to save{did_you_mean(name, arrays)}; its arrays: {list_names(arrays)}",
             argument=name,
         )
 

@@ -35,7 +35,8 @@ A VALUE is one of:
   x.png                             a picture, height × width × channels (needs Pillow)
   local:BYTES                       memory that the threads of a block share
 Without TYPE, an array has the type of the parameter; without [SHAPE], the
-size that the kernel declares. Some shells need quotes around [ and ].
+size that the kernel declares, or the shape that a program declares for the
+lengths NAME=NUMBER and those of its other arrays. Some shells need quotes around [ and ].
 """
 
 
@@ -49,6 +50,7 @@ Examples:
   devmod run k.devmod saxpy y=y.npy x=x.npy a=2 n=1024 --threads 1024 --expect y=want.npy
   devmod run k.devmod invert out=zeros[480,640] picture=in.png --threads 640,480 --save out=out.png
   devmod run k.devmod saxpy … --device vulkan:1 --guard
+  devmod run n.devmod normalize rows=64 columns=32 x=random weight=random --save y=y.npy    # a program
 
 \b
 Exit status:
@@ -92,7 +94,7 @@ def command(
     guard: bool,
     as_json: bool,
 ) -> None:
-    """Launch FUNCTION of FILE once with the arguments, each NAME=VALUE. Print its time on the host and on the device.
+    """Launch FUNCTION of FILE, a kernel or a program, once with the arguments, each NAME=VALUE. Print its time on the host and the device.
 
     The launch is in another process, so a kernel that ends its process is an error. FILE is as for `devmod inspect`. A function whose
     parameters have no names takes 1=VALUE 2=VALUE and so on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count
 from math import lcm
 from pathlib import Path
@@ -16,8 +16,9 @@ import numpy as np
 from devmod import Image, Local, devices, dumps, explain, loads
 from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import describe_candidate
+from devmod._modules.choice import candidate_name, describe_candidate, program_kernels
 from devmod._modules.module import owner_of
+from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule
 from devmod._plugins.devices import default_device, device_label
 from devmod._plugins.registry import local_kinds
@@ -25,35 +26,47 @@ from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
 from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
+from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
-from devmod_runtime._guard import guard
+from devmod_runtime._guard import GuardedCall, guard
 from devmod_runtime._module import source_text
+from devmod_runtime._observed import replaced
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.doctor import device_problems
 from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
     arguments_of,
+    call_once,
     distinct_numbers,
     equal_numbers,
+    has_argument,
+    has_grid,
     image_formats,
+    interface_of,
     on_device,
+    program_of,
     results_of,
     threads_of_images,
 )
+from devmod_runtime.tools.lengths import numbers_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
+    from devmod._modules.explain import Candidate
+    from devmod_runtime.tools.difference import Difference
 
 _OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "left out", "not compared")
 _UNLAUNCHED = ("left out", "not compared")
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "writes outside", "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
+#: The bytes and the number of the arrays of a program's steps that are kept, to find the first step that differs.
+_MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
 
 
 class Payload(NamedTuple):
@@ -186,7 +199,8 @@ def verify(
     its interface: arrays and images of random numbers, first with integers of 16 and floats of 0.5, then with a different number for each
     scalar, one of which is greater than a block and no multiple of it. Each array that a candidate may write is compared with that of the
     first candidate. A candidate that ends the process has failed. A write outside that every candidate makes with such sizes is no error;
-    the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device.
+    the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device. The candidates of a program are the kinds of its
+    kernels: its outputs and updates are compared, and the text of a difference names the first step with another result.
 
     Parameters
     ----------
@@ -196,7 +210,8 @@ def verify(
         The function. Default: all functions.
     arguments
         Name to value, in place of inputs from the interface; a str is a text as of ``devmod run``, such as "random:float32[64,64]".
-        They are used for each function that has such a parameter.
+        They are used for each function that has such a parameter. The name of a program's length has a number; the others get numbers that
+        the program accepts.
     threads
         The threads of each launch. Default: two of the candidates' largest blocks in each dimension in which a block has threads.
     grid
@@ -272,6 +287,10 @@ def _parse(module: Module) -> None:
     for name, info in module.functions.items():
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(f"the {module.kind} function {name!r} cannot be called: {problem}", kind=module.kind, function=name)
+    if module.kind == PROGRAM:
+        for name in module.function_names:
+            check_program(name, module)
+        return
     payload = payload_of(module)
     if payload is None:
         return
@@ -341,8 +360,24 @@ class _Planned(NamedTuple):
     def numbers(self, launch: int) -> str:
         """Return the integers of a launch that devmod chose, as in " for n=16"; "" if there is none."""
         numbers = self.request["launches"][launch]["numbers"]
+        if launch < len(self.outcomes):  # a program has the lengths that it accepts
+            numbers = self.outcomes[launch].get("numbers", numbers)
         text = ", ".join(f"{name}={number}" for name, number in numbers.items() if isinstance(number, int))
         return f" for {text}" if text else ""
+
+
+def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str, str]]:
+    """Yield the candidates of a function: the module, the kind and the label. A program has one for each kind of its kernels."""
+    for module in modules:
+        if module.kind != PROGRAM:
+            yield module, module.kind, describe_candidate(module)
+            continue
+        kernels = program_kernels(name, module).values()
+        yield from ((module, kind, candidate_name(kind, "", "")) for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_))
+
+
+def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Candidate:
+    return next(each for each in explain(module, name, device).functions[name] if each.kind == kind)
 
 
 class _Trials:
@@ -378,46 +413,52 @@ class _Trials:
         """Plan the launches of one function."""
         interfaces = [info.interface for each in candidates if (info := _info(each, name)) is not None and info.interface is not None]
         planned: list[_Planned] = []
-        for module in candidates:
-            default = default_device(module.kind)
-            here = [device for device in self._listed() if device.kind == module.kind] if default is None else [default]
+        for module, kind, label in _candidates(name, candidates):
+            default = default_device(kind)
+            here = [device for device in self._listed() if device.kind == kind] if default is None else [default]
             reason, fits = "", False
             for device in here:
-                candidate = explain(module, name, device).functions[name][0]
+                candidate = _explained(module, name, kind, device)
                 if candidate.outcome == "refused":
                     reason = candidate.text
                     continue
                 fits = True
-                planned.append(self._plan(module, name, device, interfaces))
+                planned.append(self._plan(module, name, device, interfaces, label))
             if not fits:
-                planned.append(_Planned(describe_candidate(module), "", reason or explain(module, name).functions[name][0].text, {}, []))
+                planned.append(_Planned(label, "", reason or _explained(module, name, kind).text, {}, []))
         self._planned += planned
         return planned
 
-    def _plan(self, module: Module, name: str, device: Device, interfaces: Sequence[Interface]) -> _Planned:
+    def _plan(self, module: Module, name: str, device: Device, interfaces: Sequence[Interface], label: str) -> _Planned:
         path = self._files.get(id(module))
         if path is None:
             path = self._files[id(module)] = self._folder / f"{next(self._number)}.devmod"
             path.write_bytes(dumps(module))
         arguments = {}
         try:
-            order = module.get_function(name)._order
+            function = module.get_function(name)
         except DevmodError:  # its process has the error
             pass
         else:
-            arguments = {each: text for each, text in self._given.items() if each in order.names or each in order.records}
+            arguments = {each: text for each, text in self._given.items() if has_argument(function, each)}
             self._unused.difference_update(arguments)
         place = device_label(device)
         # The block of a candidate that has none of its own.
         block = self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None)
-        blocks = [_triple(each.block or each.default_block or block or _OPEN_BLOCK) for each in interfaces]
+        kernels = (
+            []
+            if module.kind != PROGRAM
+            else [_info(each, kernel) for kernel, all_ in program_kernels(name, module).items() for each in all_]
+        )
+        launched = [each.interface for each in kernels if each is not None and each.interface is not None] or interfaces
+        blocks = [_triple(each.block or each.default_block or block or _OPEN_BLOCK) for each in launched]
         largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [*_OPEN_BLOCK]
         launches = [equal_numbers(interfaces), distinct_numbers(interfaces, {*largest, *chain(*blocks)})]
         numbers = [{key: number for key, number in each.numbers.items() if key.partition("[")[0] not in arguments} for each in launches]
         default = threads_of_images(interfaces) or [2 * each if each > 1 or not axis else 1 for axis, each in enumerate(largest)]
         request = {
             "module": str(path),
-            "kind": module.kind,
+            "kind": device.kind,
             "name": name,
             "device": place,
             "arguments": arguments,
@@ -434,7 +475,7 @@ class _Trials:
             "block": block,
             "results": str(self._folder / str(next(self._number))),
         }
-        return _Planned(describe_candidate(module), place, "", request, [])
+        return _Planned(label, place, "", request, [])
 
     def run(self, timeout: float) -> None:
         """Launch all: each in another process, but runtimes that were registered in this process alone."""
@@ -481,7 +522,7 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     try:
         device = find_device(request["device"])
         function = loads(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
-        interface = function._signature.interface
+        interface = interface_of(function)
         if interface is None:
             raise NotFromInterfaceError("the function has no interface")
         for number, inputs in enumerate(request["launches"]):
@@ -489,17 +530,20 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             launch = _launch_shape(function, interface, request)
             invented = [value for name, value in host.items() if name not in given and not isinstance(value, float)]
             is_invented = bool(invented) or (bool(launch) and not request["shape"])
+            steps: list[tuple[str, np.ndarray[Any, Any]]] = []
+            is_program = (program := program_of(function)) is not None
+            numbers = inputs["numbers"] if program is None else numbers_of(program, dict(host.items()))
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                with guard():
+                with guard(), replaced({(GuardedCall, "check"): partial(_recorded, steps)} if is_program else {}, order=2):
                     call = on_device(function, host, device)
-                    result = function(*call.positional, **call.named, **launch)
+                    result, call = call_once(function, call, device, **launch)
                     arrays = results_of(function, call, request["written"])
             if result is not None:
                 arrays["the returned value"] = np.asarray([result])
             images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
             files: list[tuple[str, str, str, bool]] = []
-            for name, array in arrays.items():
+            for name, array in (*arrays.items(), *steps):
                 path = f"{request['results']}-{number}-{len(files)}.npy"
                 try:
                     np.save(path, array, allow_pickle=False)
@@ -509,7 +553,8 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     return
                 files.append((name, path, array.dtype.name, name in images and array.dtype.kind in "iu"))
             note = "; ".join(str(each.message) for each in caught if str(each.message).count("guard cannot see"))
-            yield {"outcome": "launched", "text": note, "results": files}
+            count = len(arrays)
+            yield {"outcome": "launched", "text": note, "results": files[:count], "steps": files[count:], "numbers": numbers}
     except NotFromInterfaceError as error:
         yield {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
@@ -525,9 +570,23 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"outcome": "failed", "text": describe_error(error)}
 
 
+def _recorded(steps: list[tuple[str, np.ndarray[Any, Any]]], check: Callable[[GuardedCall], None]) -> Callable[[GuardedCall], None]:
+    """Return a check of a program's step that adds the arrays that the step may have written, while their copies are not too large."""
+    numbers = count(1)
+
+    def recorded(call: GuardedCall) -> None:
+        check(call)
+        number = next(numbers)
+        for argument, array, _ in call.guarded:
+            if argument.written and sum(each.nbytes for _, each in steps) + array.nbytes <= _MOST_RECORDED and len(steps) < _MOST_STEPS:
+                steps.append((f"step {number} ({call.function.name}): {argument.name}", array.numpy()))
+
+    return recorded
+
+
 def _launch_shape(function: Function, interface: Interface, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords of a launch."""
-    if not function._launcher.has_grid:
+    if not has_grid(function):
         return {}
     launch = dict(request["shape"] or {"threads": request["threads"]})
     if function.block is None:
@@ -592,22 +651,31 @@ def _compared(candidate: _Planned, reference: _Planned, rtol: float | None, atol
     """Return the outcome of a comparison, and the text."""
     worst = None
     for number, (launch, other) in enumerate(zip(candidate.outcomes, reference.outcomes, strict=True)):
-        files = {name: rest for name, *rest in other.get("results", ())}
-        for name, path, dtype, is_rounded in launch.get("results", ()):
-            if name not in files:  # reflection may know of one candidate alone that it only reads
-                continue
-            try:
-                arrays = _load(path, dtype), _load(*files[name][:2])
-                difference = worst_difference(name, *arrays, rtol, max(atol or 0, 1) if is_rounded else atol)
-            except ArgumentError as error:
-                return "differs", str(error)
-            if difference.is_error:
-                return "differs", (
-                    f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {reference.label} on "
-                    f"{reference.device}{candidate.numbers(number)}; they differ by {difference.error:.3g}"
-                )
-            worst = difference.error if worst is None else max(worst, difference.error)
+        try:
+            for name, difference in _differences("results", launch, other, rtol, atol):
+                if difference.is_error:
+                    text = f" with {reference.label} on {reference.device}{candidate.numbers(number)}"
+                    step = next(((name, each) for name, each in _differences("steps", launch, other, rtol, atol) if each.is_error), None)
+                    first = "" if step is None else f". The first step with another result is {_values(*step)}"
+                    return "differs", f"{_values(name, difference)}{text}; they differ by {difference.error:.3g}{first}"
+                worst = difference.error if worst is None else max(worst, difference.error)
+        except ArgumentError as error:
+            return "differs", str(error)
     return ("not compared", "it writes to no array") if worst is None else ("agrees", f"worst error {worst:.3g}")
+
+
+def _differences(
+    key: str, launch: Mapping[str, Any], other: Mapping[str, Any], rtol: float | None, atol: float | None
+) -> Iterator[tuple[str, Difference]]:
+    files = {name: rest for name, *rest in other.get(key, ())}
+    for name, path, dtype, is_rounded in launch.get(key, ()):
+        if name in files:  # reflection may know of one candidate alone that it only reads
+            arrays = _load(path, dtype), _load(*files[name][:2])
+            yield name, worst_difference(name, *arrays, rtol, max(atol or 0, 1) if is_rounded else atol)
+
+
+def _values(name: str, difference: Difference) -> str:
+    return f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r}"
 
 
 def _load(path: str, dtype: str) -> np.ndarray[Any, Any]:

@@ -1,0 +1,65 @@
+"""Reading and checking the programs of a module.
+
+devmod-readers has their grammar. It is imported by its name, as an entry point: core imports no other wheel.
+"""
+
+from __future__ import annotations
+
+from devmod._modules.choice import describe_candidate, interface_of, program_kernels
+from devmod._plugins.specs import find_spec
+from devmod.errors import FormatError, ToolchainNotFoundError, not_installed, pip_install, quote_name
+from devmod.targets import PROGRAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod._modules.module import Module
+
+
+def read_program(name: str, module: Module) -> Any:
+    """Return a program of a module as `devmod_readers.programs.Program`. Its kernels are not checked.
+
+    Raises
+    ------
+    FormatError
+        The program is invalid, or has a format that is unknown here.
+    ToolchainNotFoundError
+        devmod-readers is not installed.
+    """
+    readers, spec = _readers(), find_spec(PROGRAM)
+    code: Any = getattr(module, "code", b"")
+    if spec is not None and module.format not in spec.formats:
+        advice = pip_install("--upgrade devmod-core devmod-runtime")
+        raise FormatError(f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}", kind=PROGRAM)
+    if not isinstance(code, dict) or name not in code:
+        raise FormatError(f"the program {quote_name(name)} has no steps", kind=PROGRAM, function=name)
+    program = readers.read_program(name, module.functions[name], code[name])
+    readers.check_names(program)
+    return program
+
+
+def check_program(name: str, module: Module) -> None:
+    """Check a program of a module against each candidate of its kernels. Raises as `read_program`."""
+    program, readers = read_program(name, module), _readers()
+    candidates = {}
+    for kernel, modules in program_kernels(name, module).items():
+        specs = [find_spec(each.kind) for each in modules]
+        candidates[kernel] = [
+            readers.Candidate(describe_candidate(each), spec is None or spec.has_grid, interface_of(each, kernel))
+            for each, spec in zip(modules, specs, strict=True)
+        ]
+    readers.check_kernels(program, candidates)
+
+
+def _readers() -> Any:
+    from importlib import import_module
+
+    from devmod import _missing_package
+
+    try:
+        return import_module("devmod_readers.programs")
+    except ModuleNotFoundError as error:
+        if not _missing_package(error, "devmod_readers"):
+            raise
+        raise ToolchainNotFoundError(f"programs cannot be read here: {not_installed('devmod-readers', 'devmod-readers')}") from None
