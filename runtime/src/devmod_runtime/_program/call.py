@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod_runtime._program.function import ProgramFunction
+    ProgramFunction = Any  # its module imports this one
 else:
     from devmod._util.numpy import np
 

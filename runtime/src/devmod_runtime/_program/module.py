@@ -107,6 +107,10 @@ class ProgramModule(PayloadModule):
         def error(text: str, argument: str) -> ArgumentError:
             return ArgumentError(f"the program {quote_name(name)}: {text}", kind="program", function=name, argument=argument)
 
+        if unknown := [each for each in lengths if each not in names]:
+            raise error(f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}", unknown[0])
+        if wrong := [each for each, value in lengths.items() if type(value) is not int]:
+            raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
             raise error(f"the memory of its temporaries also depends on {list_names(missing)}", missing[0])
         about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
@@ -144,7 +148,9 @@ class ProgramModule(PayloadModule):
         return program
 
     def _choose(self, name: str, device: Device | None) -> ProgramFunction:
-        program = self.program(name)
+        interface = self.functions[name].interface
+        # A program with an unknown need may have any form, and fits no kind.
+        program = None if interface is not None and interface.needs else self.program(name)
         if device is not None:
             for kernel, modules in program_kernels(name, self).items():
                 if device.kind not in (kinds := dict.fromkeys(each.kind for each in modules)):
@@ -161,6 +167,7 @@ class ProgramModule(PayloadModule):
                 reasons.append((kind, why))
                 continue
             assert found is not None
+            assert program is not None
             try:
                 return self._function(program, found, kernels, fixed=device is not None)
             except _UNAVAILABLE as error:

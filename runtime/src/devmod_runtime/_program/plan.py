@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from devmod.errors import DevmodError
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._program.function import ProgramFunction
 
     Error = Callable[[str, str], ArgumentError]
+    ProgramFunction = Any  # its module imports this one
 
 
 class Shapes:
