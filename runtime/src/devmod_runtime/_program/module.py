@@ -100,7 +100,8 @@ class ProgramModule(PayloadModule):
             A length is missing, or the program does not take these lengths.
         """
         program = self.program(name)
-        values = {each.name: each.default for each in program.scalars if each.is_integer and each.default is not None} | dict(lengths)
+        values: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer and each.default is not None}
+        values |= lengths
         needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
         needed += [each for _, *operands in program.requires for each in operands]
 

@@ -629,7 +629,7 @@ def _program_arguments(
             values[name] = _declared_array(array, tuple(evaluate(each, dict(chosen)) for each in array.shape), text)
         else:
             values[name] = chosen[name] if name in chosen else default_value(params[name], invented or Invented())
-    return Arguments((), values)
+    return Arguments((), {name: values[name] for name in params if name in values})
 
 
 def _declared_array(array: Array, shape: tuple[int, ...], text: str) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Constraint = tuple[str, Any, Any]
 
 #: The lengths that are tried, in this order; and how many combinations of at most how many names.
-_LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 130))))
+_LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 128), *range(128, 2048, 16))))
 _MOST_TRIES, _MOST_NAMES = 20_000, 200
 
 

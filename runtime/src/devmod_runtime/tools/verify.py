@@ -519,6 +519,7 @@ def _launch(request: dict[str, Any]) -> bool:
 def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the outcome of each launch, "launched" or one of a `Comparison`, and the text. None follows one that is not "launched"."""
     given, is_invented = request["arguments"], False
+    numbers: dict[str, Any] = {}
     try:
         device = find_device(request["device"])
         function = loads(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
@@ -560,7 +561,7 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     except NotFromInterfaceError as error:
         yield {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
-        yield {"outcome": "writes outside", "text": str(error), "is_invented": is_invented}
+        yield {"outcome": "writes outside", "text": str(error), "is_invented": is_invented, "numbers": numbers}
     except ArgumentError as error:
         about = {"kind": error.kind, "function": error.function, "argument": error.argument}
         yield {"outcome": "error", "text": str(error), "about": about}
