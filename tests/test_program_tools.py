@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from backend_checks import first_device
 
 import devmod
 from devmod._cli import main
-from devmod.targets.program import SPEC
 
 CL = """
 kernel void square_sums(global const float *x, global float *sums, uint rows, uint columns) {
@@ -399,12 +399,17 @@ def test_a_guard_changes_no_result(kind: str) -> None:
     assert all(np.array_equal(each, expected) for each in results)
 
 
-def test_a_marked_test_skips_a_program_without_the_kind_of_the_device() -> None:
+def test_a_program_is_compared_with_a_reference() -> None:
     device = first_device("vulkan")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        simple()["twice"].on(device)
-    text = f"the program 'twice' cannot run on {device}: the candidates of its kernel 'first' are of kind opencl"
-    assert (str(caught.value), caught.value.kind, caught.value.argument) == (text, "program", "device")
+    cases = [{"x": np.random.default_rng(rows).random((rows, 8), np.float32), "weight": np.ones(8, np.float32)} for rows in (1, 65)]
+
+    def reference(x: Any, weight: Any) -> Any:
+        return x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * weight
+
+    devmod.testing.assert_kernel(normalize()["normalize"].on(device), reference, cases)
+    wrong = normalize(kernels(sums=SUMS.replace("c = 0", "c = 1")))["normalize"].on(device)
+    with pytest.raises(AssertionError, match=r"normalize: y differs from the reference in \d+ of 8 elements"):
+        devmod.testing.assert_kernel(wrong, lambda **case: {"y": reference(**case)}, cases)
 
 
 # -- inspect
@@ -488,7 +493,7 @@ def test_inspect_says_that_a_program_cannot_be_read_here(
 
 
 def test_inspect_lists_programs_of_a_newer_format(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: str) -> None:
-    monkeypatch.setattr("devmod._modules.programs.find_spec", lambda kind: SPEC.replace(formats=("steps0",)))
+    monkeypatch.setattr("devmod._modules.programs.find_spec", lambda kind: SimpleNamespace(formats=("steps0",)))
     newer = "the programs have the format 'steps1', which a newer devmod reads: pip install --upgrade devmod-core devmod-runtime"
     status, out, _ = call(capsys, "inspect", file)
     assert (status, f"      its steps are not shown: {newer}\n" in out) == (0, True)
