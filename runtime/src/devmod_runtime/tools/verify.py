@@ -16,7 +16,7 @@ import numpy as np
 from devmod import Image, Local, devices, dumps, explain, loads
 from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name, describe_candidate, program_kernels
+from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
-    from devmod._modules.explain import Candidate
     from devmod_runtime.tools.difference import Difference
 
 _OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "left out", "not compared")
@@ -373,10 +372,10 @@ def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, 
             yield module, module.kind, describe_candidate(module)
             continue
         kernels = program_kernels(name, module).values()
-        yield from ((module, kind, candidate_name(kind, "", "")) for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_))
+        yield from ((module, kind, kind) for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_))
 
 
-def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Candidate:
+def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Any:
     return next(each for each in explain(module, name, device).functions[name] if each.kind == kind)
 
 
