@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import keyword
 import math
 import re
 import struct
@@ -36,6 +37,7 @@ KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "metal": (SHADERS, "metal"),
     "vulkan": (SHADERS, "spv"),
     "webgpu": (("fmap", "shaders"), "wgsl"),
+    "program": (SHADERS, "steps1"),
 }
 SIZED = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 NAMED = {(3, 64): "handle", (3, 0): "void", (6, 8): "bool", (7, 8): "float8_e3m4", (8, 8): "float8_e4m3", (9, 8): "float8_e4m3b11fnuz"}
@@ -365,6 +367,118 @@ def constant(parts: list[Any]) -> dict[str, Any]:
     data = binary(parts[2])
     require(len(data) == -(-math.prod(shape) * size // 8), "the bytes of a constant")
     return {"type": type_name(parts[0]), "shape": shape, "data": data}
+
+
+# -- programs
+
+ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r"}
+OPERATORS = ("+", "-", "*", "//", "%", "min", "max", "ceildiv")
+SCALARS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (8, 16, 32, 64)}
+RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
+SAMPLES = {"unorm": ("uint", "float", (8, 16)), "snorm": ("int", "float", (8, 16)), "float": ("float", "float", (16, 32))}
+SAMPLES |= {"uint": ("uint", "uint", (8, 16, 32)), "sint": ("int", "int", (8, 16, 32))}
+FORMATS = {
+    f"{order}{bits}{encoding}": sample
+    for order in ("r", "rg", "rgba")
+    for encoding, (_, sample, sizes) in SAMPLES.items()
+    for bits in sizes
+} | {"bgra8unorm": "float"}  # fmt: skip
+
+
+def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]:
+    """Return the declarations, the comparisons and the steps of a program, checked."""
+    identifier(name)
+    require("interface" in info, "a program has an interface")
+    fields = info["interface"]
+    params = {each["name"]: each for each in fields["params"]}
+    require(len(params) == len(fields["params"]) <= 65_536, "the names of declarations differ")
+    require(sum(each.get("role") == "temporary" for each in params.values()) <= 4096, "at most 4,096 temporaries")
+    for each in params.values():
+        declaration(each)
+    arrays = [each for each in params.values() if "shape" in each and each["kind"] in ("buffer", "image")]
+    bound = {
+        length for each in arrays if each["role"] in ("input", "update", "constant") for length in each["shape"] if type(length) is str
+    }
+    require(not bound & {*params}, "a length has a name of its own")
+    list(map(identifier, bound))
+    numbers = bound | {each["name"] for each in params.values() if each["kind"] == "scalar" and each["type"] in SCALARS}
+    for each in arrays:
+        for length in each["shape"]:
+            expression(length, numbers)
+    (parts,) = map(mapping, objects(code, 1))
+    check_unknown(unknown(parts, "requires", "steps"))
+    requires, steps = array(parts.get("requires", [])), array(parts.get("steps", []))
+    free = [*unknown(parts, "requires", "steps").values(), *(value for one in requires for value in array(one)[1:])]
+    require(max(len(requires), len(steps)) <= 65_536, "at most 65,536 comparisons and steps")
+    for one in requires:
+        require(len(array(one)) == 3 and one[0] in ("==", "!=", "<", "<=", ">", ">="), "a comparison")
+        expression(one[1], numbers), expression(one[2], numbers)
+    for one in steps:
+        require(len(array(one)) == 3, "a step is an array of 3")
+        text(one[0])
+        arguments, launch = mapping(one[1]), mapping(one[2])
+        free += [*arguments.values(), *unknown(launch, "grid", "threads", "block").values()]
+        require(len(arguments) <= 1024, "at most 1,024 arguments")
+        for value in arguments.values():
+            if type(value) not in (bool, float) and not (type(value) is str and value in params):
+                expression(value, numbers)
+        check_unknown(unknown(launch, "grid", "threads", "block"))
+        for dims in (array(launch.get(word, [])) for word in ("grid", "threads", "block")):
+            require(len(dims) <= 3, "at most three dimensions")
+            free += dims
+            for each in dims:
+                expression(each, numbers)
+    require(sum(map(count_containers, free)) <= 1024 + len(code) // 5, "too many arrays and maps in expressions and unknown values")
+    require(fields.get("kernels") == sorted({one[0] for one in steps}), "the names of the kernels")
+    return {"params": list(params.values()), "requires": requires, "steps": steps}
+
+
+def identifier(name: str) -> None:
+    require(name.isidentifier() and not keyword.iskeyword(name) and name not in RESERVED, "a name is an identifier")
+
+
+def declaration(fields: dict[str, Any]) -> None:
+    identifier(fields["name"])
+    kind, role, element = fields["kind"], fields.get("role"), fields.get("type", "")
+    require(type(role) is str, "a role")
+    require(kind in ("buffer", "image") or "access" not in fields, "an access is an array's")
+    if kind == "scalar":
+        value = fields.get("value")
+        require(role == "input" and element in (*SCALARS, "float16", "float32", "float64", "bfloat16", "bool"), "a scalar")
+        if value is not None and element in SCALARS:
+            low = 0 if element[0] == "u" else -(2 ** (SCALARS[element] - 1))
+            number(value, low, low + 2 ** SCALARS[element] - 1)
+        elif value is not None:
+            require(type(value) is bool if element == "bool" else type(value) in (int, float), "the default of a float or a boolean")
+    elif kind == "sampler":
+        require(role == "sampler" and not element, "a sampler")
+        require(fields.get("filter") in ("nearest", "linear"), "a filter")
+        require(fields.get("address") in ("clamp", "repeat", "mirror", "border"), "an address mode")
+    else:
+        require(kind in ("buffer", "image") and fields.get("access") == ROLES.get(role), "an array")
+        require(1 <= len(array(fields.get("shape"))) <= 16, "a shape")
+        cleared = fields.get("cleared", False)
+        require(type(cleared) is bool and (not cleared or (kind, role) == ("buffer", "temporary")), "a temporary array begins cleared")
+        if kind == "image":
+            require(element == "2d" and fields.get("sample") == FORMATS.get(fields.get("format", ""), ""), "an image")
+            require(role != "constant" and len(fields["shape"]) == 2, "an image of two lengths")
+        else:
+            lanes = re.search(r"x[0-9]+$", element) and not re.fullmatch(r"complex[0-9]+", element)
+            require(element == "uint1" or (element not in ("", "handle", "void") and not lanes), "the type of an array")
+            require(element == "uint1" or (not element.startswith("type3_") and width(element) > 0), "whole bytes")
+
+
+def expression(value: Any, names: set[str], depth: int = 0) -> None:
+    if type(value) is str:
+        require(value in names, "a name that is bound")
+    elif type(value) is list:
+        require(depth < 16, "at most 16 deep")
+        require(value and type(value[0]) is str and value[0] in OPERATORS, "an operator")
+        require(len(value) == 3 or (value[0] in ("min", "max") and 3 <= len(value) <= 17), "operands")
+        for each in value[1:]:
+            expression(each, names, depth + 1)
+    else:
+        number(value, -(2**63), FAR)
 
 
 def vulkan_words(value: bytes) -> tuple[int, bytes]:

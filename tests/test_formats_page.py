@@ -20,6 +20,7 @@ import devmod
 from devmod._plugins.specs import find_spec
 from devmod.backend import decode
 from devmod.targets import KINDS
+from devmod_readers.programs import check_names, read_program
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -311,6 +312,61 @@ def test_the_two_readers_take_and_refuse_the_same_modules(path: Path) -> None:
     taken, refused = compare(lambda data: seen_by_devmod(kind, data), lambda data: seen_by_second(kind, data), path.read_bytes())
     assert taken > 50
     assert refused > 500
+
+
+def programs_by_devmod(data: bytes) -> Any:
+    """The programs in a module's bytes, as the objects of their steps; None where one is refused."""
+    found = seen_by_devmod("program", data)
+    try:
+        if found is not None:
+            for name, info in decode(find_spec("program"), data)[1].items():  # type: ignore[arg-type]
+                check_names(read_program(name, info, found["code"].get(name, b"")))
+    except devmod.FormatError:
+        return None
+    return found
+
+
+def programs_by_second(data: bytes) -> Any:
+    found = seen_by_second("program", data)
+    try:
+        if found is not None:
+            for name, info in found["functions"].items():
+                spec_reader.read_program(name, info, found["code"].get(name, b""))
+    except spec_reader.SpecError:
+        return None
+    return found
+
+
+@pytest.mark.row("R45")
+def test_the_two_readers_take_and_refuse_the_same_programs() -> None:
+    data = (GOLDEN / "v1" / "program.bytes").read_bytes()
+    assert programs_by_devmod(data) == programs_by_second(data) is not None
+    taken, refused = compare(programs_by_devmod, programs_by_second, data, step=11)
+    assert taken > 50
+    assert refused > 500
+
+
+@pytest.mark.row("R45")
+def test_the_two_readers_read_the_same_steps() -> None:
+    found = spec_reader.read_module("program", (GOLDEN / "v1" / "program.bytes").read_bytes())
+    _, functions, code = decode(find_spec("program"), (GOLDEN / "v1" / "program.bytes").read_bytes())  # type: ignore[arg-type]
+    assert [*functions] == ["twice", "show"]
+    for name, info in functions.items():
+        second = spec_reader.read_program(name, found["functions"][name], found["code"][name])
+        program = read_program(name, info, code[name])  # type: ignore[index, arg-type]
+        assert [each["name"] for each in second["params"]] == [*program.declared]
+        steps = [
+            [each.kernel, each.arguments, {key: dims for key, dims in zip(("grid", "threads", "block"), each[2:], strict=True) if dims}]
+            for each in program.steps
+        ]
+        assert lists([second["requires"], second["steps"]]) == lists([program.requires, steps])
+
+
+def lists(value: Any) -> Any:
+    """The value with lists in the place of tuples."""
+    if isinstance(value, dict):
+        return {key: lists(each) for key, each in value.items()}
+    return [lists(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def nested(count: int) -> Any:

@@ -22,7 +22,7 @@ import golden  # noqa: E402 - tools/golden.py, which makes the payloads
 #: Every version of the format that there ever was. Its folder is never removed.
 VERSIONS = ("v1", "v2", "v3")
 #: What the folder of version 1 holds at least: a module of each kind, and a tree.
-KINDS = ("cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu", "const_loader")
+KINDS = ("cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu", "const_loader", "program")
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_golden_tree_has_the_golden_modules_in_it() -> None:
     assert results.pop("bundle").imports
     for kind, module in results.items():
         assert module.save_to_bytes() == (GOLDEN / "v1" / f"{kind}.bytes").read_bytes()
-    assert {*results} == {*KINDS} - {"const_loader"}
+    assert {*results} == {*KINDS} - {"const_loader", "program"}
     assert results["cuda"].functions["add"] == golden.PLAIN
     assert results["webgpu"].functions["scale"] == golden.SHADER
 

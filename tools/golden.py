@@ -18,6 +18,7 @@ import devmod
 import golden_bad
 from devmod._formats.blobs import library_text
 from devmod.backend import decode
+from devmod_readers.programs import read_program
 from environments import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -140,6 +141,62 @@ def variants() -> devmod.Module:
     return devmod.bundle(*made)
 
 
+def programs() -> devmod.Module:
+    """Return programs with every feature: each role, an image, a sampler, each operator, a constant, a program in a program."""
+    param, block = devmod.Param, {"open_block": True}
+
+    def kernel(types: list[str], *params: devmod.Param) -> devmod.FunctionInfo:
+        return devmod.FunctionInfo("k", types, interface=devmod.Interface(params, **block))
+
+    x, y = param("x", "buffer", "float32", "r"), param("y", "buffer", "float32", "rw")
+    kernels = {
+        "scale": kernel(["handle", "handle", "int32", "float32"], x, y, param("n", "scalar", "int32"), param("a", "scalar", "float32")),
+        "shade": kernel(
+            ["handle", "handle", "handle", "bool"],
+            param("picture", "image", "2d", "r", sample="float"),
+            param("how", "sampler"),
+            param("out", "image", "2d", "w", format="rgba8unorm"),
+            param("on", "scalar", "bool"),
+        ),
+    }
+    shaders = {"scale": kernels["scale"].replace(interface=kernels["scale"].interface.replace(block=(64, 1, 1), open_block=False))}  # type: ignore[union-attr]
+    tensors = {"w": memoryview(struct.pack("<4f", 1, 2, 3, 4)).cast("B").cast("f")}
+    parts = devmod.bundle(
+        devmod.create_with_fallback("opencl", b"kernel void k() {}", "cl", kernels),
+        devmod.create_with_fallback("webgpu", {"scale": b"@compute"}, "wgsl", shaders),
+        devmod.const_loader(tensors, {}),
+        mixed=True,
+    )
+    twice = devmod.program(
+        "twice",
+        parts,
+        inputs=["x: float32[rows, columns]", "a: float32 = 0.5", "k: int64 = -3", "on: bool = False"],
+        outputs=["y: float32[max(rows, 1), columns*2]"],
+        temporaries=["t: float32[ceildiv(rows, 4) + 1] = 0"],
+        constants=["w: float32[taps]"],
+        requires=["columns % 4 == 0", "0 < rows <= 65536"],
+        steps=[
+            "scale(x=x, y=t, n=rows*columns - 1, a=a, threads=(rows, min(columns, k, 7)))",
+            "scale(x=w, y=y, n=-1, a=-1e-05, grid=(1, columns // 2, 1), block=64)",
+        ],
+        backward="gradient",
+    )
+    return devmod.program(
+        "show",
+        twice,
+        inputs=["picture: rgba8unorm[height, width]", "on: bool"],
+        updates=["u: float32[height, width]"],
+        outputs=["out: rgba8unorm[height, width]", "y: float32[height, width*2]"],
+        temporaries=["größe: rgba8unorm[height, width]"],
+        samplers=["how: linear mirror"],
+        steps=[
+            devmod.step("shade", picture="picture", how="how", out="größe", on=True, threads=("width", "height")),
+            devmod.step("shade", picture="größe", how="how", out="out", on="on", threads=("width", "height")),
+            "twice(x=u, y=y, a=1)",
+        ],
+    )
+
+
 def from_tvm() -> devmod.Module:
     """Return a tree that TVM exported, with the node of the host library at its root."""
     blob = ROOT / "core" / "tests" / "vectors" / "tvm" / "vadd_const.opencl+const_loader.tvmimports"
@@ -215,8 +272,8 @@ def files(version: str) -> dict[str, bytes]:
             "compressed.devmod": devmod.dumps(module, compress="zstd"),
             "both.devmod": devmod.dumps(module, compress="zstd:19", with_sources=True),
         }
-    made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants())}
-    trees = {"tree": tree(), "program": program(), "variants": variants(), "structs": structs(), "tvm": from_tvm()}
+    made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants(), programs().imports[0])}
+    trees = {"tree": tree(), "program": program(), "variants": variants(), "structs": structs(), "tvm": from_tvm(), "programs": programs()}
     return made | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}
 
 
@@ -268,7 +325,10 @@ def _module(kind: str, data: bytes) -> dict[str, Any]:
         return {"kind": kind, "sha256": _sha256(data)}
     fmt, fmap, code = decode(spec, data)
     held = {name: _sha256(shader) for name, shader in code.items()} if isinstance(code, Mapping) else _sha256(code)
-    return {"kind": kind, "format": fmt, "functions": {name: _function(info) for name, info in fmap.items()}, "code": held}
+    steps = (
+        {"programs": {name: plain(read_program(name, info, code[name])[1:]) for name, info in fmap.items()}} if kind == "program" else {}
+    )  # type: ignore[index]
+    return {"kind": kind, "format": fmt, "functions": {name: _function(info) for name, info in fmap.items()}, "code": held} | steps
 
 
 def _function(info: devmod.FunctionInfo) -> list[Any]:

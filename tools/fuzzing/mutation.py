@@ -233,6 +233,22 @@ def mutate_msgpack(data: bytes, random: Random) -> bytes:
     return b"".join(pack(each, random) for each in objects)[:MOST]
 
 
+def mutate_program(data: bytes, random: Random) -> bytes:
+    """Change values of a module of programs, and of the steps in it."""
+    try:
+        fmt, functions, codes = unpack_all(data)
+        at = random.randrange(len(codes))
+        name, code = codes[at]
+        objects = unpack_all(code)
+    except (ValueError, TypeError):
+        return mutate_msgpack(data, random)
+    if not random.randrange(3):
+        return mutate_msgpack(data, random)
+    mutate_tree(objects, random)
+    codes[at] = (name, b"".join(pack(each, random) for each in objects))
+    return b"".join(pack(each, random) for each in (fmt, functions, codes))[:MOST]
+
+
 # -- bundles
 
 MAGIC, _HEADER = b"\x89devmod\n", 48

@@ -260,6 +260,35 @@ def read_wire(kind: str, data: bytes) -> None:
         use(real)
 
 
+def read_programs(data: bytes) -> None:
+    """Read programs, and compute their lengths; what is read is written as a program that is the same."""
+    from devmod_readers.programs import ExpressionError, check_names, evaluate, interface_of, pack_steps, read_program
+
+    read_wire("program", data)
+    module: Any = devmod.load_from_bytes("program", data)
+    for name, info in module.functions.items():
+        check_text(repr(info), "repr of a program")
+        attempt(partial(module.get_function, name))
+        program = attempt(partial(read_program, name, info, module.code.get(name, b"")))
+        if program is None:
+            continue
+        if repr(read_program(name, interface_of(program), pack_steps(program))) != repr(program):  # a nan is not itself
+            raise Breach(f"a program is read otherwise than it was written: {program!r:.300}")
+        program.lifetimes()
+        if attempt(lambda program=program: [check_names(program)]) is None:  # type: ignore[misc, func-returns-value]
+            continue
+        expressions = [length for each in program.arrays() for length in each.shape]
+        expressions += [each for step in program.steps for dims in (step.grid, step.threads, step.block) for each in dims]
+        values: dict[Any, int] = dict.fromkeys([each.name for each in program.scalars], 3)
+        values |= dict.fromkeys([each for each in expressions if isinstance(each, str)], 3)
+        for expression in expressions:
+            try:
+                if not -(2**63) <= evaluate(expression, values) < 2**63:
+                    raise Breach(f"{expression!r:.300} has more than 64 bits")
+            except ExpressionError as error:
+                check_text(str(error), "the error of an expression")
+
+
 def read_constants(data: bytes) -> None:
     """Read a const_loader's bytes."""
     use(devmod.load_from_bytes("const_loader", data))
@@ -739,6 +768,8 @@ def _readers() -> Iterator[Reader]:
     yield Reader("bundle", read_bundle, bundle, files, passes=4, weight=4, executions=2000)
     for kind in KINDS:
         yield Reader(f"module-{kind}", partial(read_wire, kind), msgpack, partial(seeds.wire, kind), passes=6, weight=1, executions=500)
+    programs = partial(seeds.golden, "program.bytes")
+    yield Reader("module-program", read_programs, mutation.mutate_program, programs, passes=10, executions=1200)
     yield Reader("const_loader", read_constants, msgpack, partial(seeds.wire, "const_loader"), passes=6, executions=2000)
     yield Reader("metadata", read_metadata, mutation.mutate_json, seeds.metadata, passes=2, weight=1, executions=3000)
     yield Reader(
@@ -812,6 +843,8 @@ def _readers() -> Iterator[Reader]:
     for kind in ("webgpu", "const_loader", "opencl"):
         read = partial(_read_second, kind)
         yield Reader(f"specification-{kind}", read, msgpack, partial(seeds.wire, kind), passes=6, weight=1, executions=600)
+    read = partial(_read_second, "program")
+    yield Reader("specification-program", read, mutation.mutate_program, programs, passes=8, weight=1, executions=800)
     yield Reader("inspect-devmod", partial(read_inspect, "devmod"), bundle, files, passes=4, executions=300)
     yield Reader("inspect-tvmimports", partial(read_inspect, "tvmimports"), tvm_blob, blobs, passes=4, weight=1, executions=200)
     yield Reader("inspect-so", partial(read_inspect, "so"), elf, seeds.libraries, passes=2, weight=1, executions=80)

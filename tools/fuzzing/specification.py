@@ -9,6 +9,7 @@ from typing import Any
 
 import devmod
 from devmod.backend import decode
+from devmod_readers.programs import check_names, read_program
 from fuzzing.readers import Breach, walk
 from fuzzing.seeds import ROOT
 
@@ -39,8 +40,11 @@ def use_module(kind: str, data: bytes) -> None:
     spec = devmod.backend.find_spec(kind)
     if spec is None:
         devmod.load_from_bytes(kind, data)
-    else:
-        dict(decode(spec, memoryview(data))[1])
+        return
+    _, functions, code = decode(spec, memoryview(data))
+    for name, info in functions.items():
+        if kind == "program":
+            check_names(read_program(name, info, code.get(name, b"")))  # type: ignore[union-attr]
 
 
 def compare_bundle(data: bytes) -> None:
@@ -51,9 +55,13 @@ def compare_bundle(data: bytes) -> None:
 def compare_module(kind: str, data: bytes) -> None:
     """Read a module's bytes in both readers."""
     second = spec_reader()
-    _compare(
-        lambda: use_module(kind, data), lambda: second.read_constants(data) if kind == "const_loader" else second.read_module(kind, data)
-    )
+
+    def theirs() -> None:
+        found = second.read_module(kind, data)
+        for name, info in found["functions"].items() if kind == "program" else ():
+            second.read_program(name, info, found["code"].get(name, b""))
+
+    _compare(lambda: use_module(kind, data), theirs)
 
 
 def compare_metadata(data: bytes) -> None:

@@ -3,45 +3,55 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any
 
 import devmod
-from devmod.backend import IMAGE_FORMATS, find_spec, parse_dtype, walk
-from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
+from devmod.backend import IMAGE_FORMATS, find_spec, interface_text, parse_dtype, payload_of
+from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
+    COMPARISONS,
     MAX_DEPTH,
     MAX_STEPS,
     Array,
     Candidate,
     Expression,
+    ExpressionError,
     Program,
     Sampler,
     Scalar,
     Step,
+    arguments_of,
     check_kernels,
     check_names,
-    form_of,
     interface_of,
+    mismatch,
+    names_in,
     pack_steps,
+    read_expression,
     read_program,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod import Module
+    from devmod import FunctionInfo, Module
 
-_KIND = "program"
+    Declared = Array | Scalar | Sampler
+
+_KIND, _FORMAT = "program", "steps1"
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
-_COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_COMPARISONS = dict(zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), COMPARISONS, strict=True))
 _LAUNCH = ("grid", "threads", "block")
+#: The names behind which a call's keyword has an underscore, besides the keywords of Python.
+_LAUNCH_KEYWORDS = (*_LAUNCH, "stream", "shared_memory")
 #: The roles of the declared arrays by their key.
 _ROLES = {"inputs": "input", "outputs": "output", "updates": "update", "temporaries": "temporary", "constants": "constant"}
 #: The most characters of a declaration or a step.
 _MAX_TEXT = 100_000
 
 
-class _SyntaxProblem(ValueError):
+class _Problem(ValueError):
     """What is wrong with a text, as the end of a sentence that begins with it."""
 
 
@@ -49,16 +59,14 @@ def make_program(
     name: str, module: Module, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str | None = None
 ) -> Module:
     """Make a program: see `devmod.program`. `declared` has its declarations by their key."""
-    parts = _Parts(module)
     program = _parse(name, steps, declared, backward or "")
-    program = _inlined(program, parts.programs)
+    parts = _Parts(name, module)
+    program, places = _inlined(program, parts)
     candidates = {kernel: parts.candidates(kernel) for kernel in program.kernels}
     program = program._replace(steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps))
-    check_names(program)
-    check_kernels(program, dict.fromkeys(parts.kernel_names, ()) | candidates)
+    check_names(program, places)
+    check_kernels(program, dict.fromkeys(parts.kernel_names, ()) | {name: each for name, each in candidates.items() if each}, places)
     parts.check_constants(program)
-    if name in parts.kernel_names:
-        raise _error(name, f"the kernels have a function {name!r} too; take another name for the program")
     return parts.with_program(program)
 
 
@@ -67,21 +75,25 @@ def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, An
     if not isinstance(kernel, str):
         raise FormatError(f"devmod.step: the kernel is its name, not {type(kernel).__name__}", kind=_KIND)
     try:
-        values = {each: _given(value) for each, value in arguments.items()}
-        dims = {word: tuple(map(_integer, _sequence(value))) for word, value in launch.items() if value is not None}
-    except _SyntaxProblem as problem:
+        values = {name: _given(value) for name, value in arguments.items()}
+        dims = {word: tuple(map(_integer, _dims(word, value))) for word, value in launch.items() if value is not None}
+    except _Problem as problem:
         raise FormatError(f"devmod.step({kernel!r}): {problem}", kind=_KIND, function=kernel) from None
     return Step(kernel, values, **dims)
 
 
 def _with_own_names(step: Step, candidates: Sequence[Candidate]) -> Step:
-    """Return a step with the kernel's names of its arguments: a call has an underscore behind a keyword of Python and of a launch."""
+    """Return a step with the kernel's names of its arguments."""
     interface = candidates[0].interface if candidates else None
     if interface is None:
         return step
-    form = form_of(interface)
-    names = {name: name[:-1] if name not in form and name[-1:] == "_" and name[:-1] in form else name for name in step.arguments}
-    return step._replace(arguments={names[name]: value for name, value in step.arguments.items()})
+    return step._replace(arguments=_own_names(step.arguments, [each.name for each in arguments_of(interface)]))
+
+
+def _own_names(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return arguments by the callee's names: the keyword of ``lambda`` or ``grid`` has an underscore behind it."""
+    own = {f"{name}_": name for name in names if iskeyword(name) or name in _LAUNCH_KEYWORDS}
+    return {own.get(name, name) if name not in names else name: value for name, value in arguments.items()}
 
 
 # -- Text to trees.
@@ -90,7 +102,7 @@ def _with_own_names(step: Step, candidates: Sequence[Candidate]) -> Step:
 def _parse(name: str, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str) -> Program:
     if not isinstance(name, str):
         raise FormatError(f"the name of a program is a string, not {type(name).__name__}", kind=_KIND)
-    names: dict[str, Array | Scalar | Sampler] = {}
+    names: dict[str, Declared] = {}
     requires: list[tuple[str, Expression, Expression]] = []
     for key, texts in declared.items():
         for text in _texts(name, key, texts):
@@ -99,41 +111,39 @@ def _parse(name: str, steps: Iterable[str | Step], declared: Mapping[str, Iterab
                     requires += _comparisons(text)
                     continue
                 each = _sampler(text) if key == "samplers" else _declaration(text, _ROLES[key])
-            except _SyntaxProblem as problem:
+            except _Problem as problem:
                 raise _error(name, f"{key}: {quote_name(text)} {problem}") from None
             if each.name in names:
-                raise _error(name, f"{key}: {each.name!r} is declared twice")
+                raise _error(name, f"{key}: {quote_name(each.name)} is declared twice")
             names[each.name] = each
     result: list[Step] = []
     for number, step in enumerate(_texts(name, "steps", steps), 1):
-        if isinstance(step, Step):
-            result.append(step)
-            continue
         try:
-            result.append(_step(step))
-        except _SyntaxProblem as problem:
-            raise _error(name, f"step {number}: {quote_name(step)} {problem}") from None
+            result.append(step if isinstance(step, Step) else _step(step))
+        except _Problem as problem:
+            raise _error(name, f"{quote_name(step)} {problem}", f"step {number}") from None
     if not result:
         raise _error(name, "it has no steps")
     return Program(name, names, tuple(requires), tuple(result), backward)
 
 
 def _texts(name: str, key: str, texts: Any) -> list[Any]:
+    if not isinstance(texts, Iterable):
+        raise _error(name, f"{key}: expected a list of texts, got {type(texts).__name__}")
     values = [texts] if isinstance(texts, str) else list(texts)
     for each in values:
         if not isinstance(each, str) and not (key == "steps" and isinstance(each, Step)):
-            raise _error(name, f"{key}: expected text{', or a devmod.step,' if key == 'steps' else ','} got {type(each).__name__}")
+            raise _error(name, f"{key}: expected text{' or a devmod.step' if key == 'steps' else ''}, got {type(each).__name__}")
     return values
 
 
 def _tree(text: str, mode: str) -> Any:
     if len(text) > _MAX_TEXT:
-        raise _SyntaxProblem(f"has {len(text)} characters, and the maximum is {_MAX_TEXT}")
+        raise _Problem(f"has {len(text)} characters, and the maximum is {_MAX_TEXT}")
     try:
-        tree = ast.parse(text.strip(), mode=mode)
+        return ast.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _SyntaxProblem(f"cannot be read: {getattr(error, 'msg', None) or error}") from None
-    return tree
+        raise _Problem(f"cannot be read: {getattr(error, 'msg', '') or str(error) or 'it is nested too deep'}") from None
 
 
 def _declaration(text: str, role: str) -> Array | Scalar:
@@ -141,28 +151,28 @@ def _declaration(text: str, role: str) -> Array | Scalar:
     body = _tree(text, "exec").body
     node = body[0] if len(body) == 1 else None
     if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-        raise _SyntaxProblem(expected)
+        raise _Problem(expected)
     name, annotation = node.target.id, node.annotation
     default = None if node.value is None else _literal(node.value)
     if isinstance(annotation, ast.Name):
         if role != "input":
-            raise _SyntaxProblem("has no shape; only an input is a number")
+            raise _Problem("has no shape; only an input is a number")
         return Scalar(name, annotation.id, default)
     if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.value, ast.Name):
-        raise _SyntaxProblem(expected)
+        raise _Problem(expected)
     if default is not None and (role != "temporary" or default != 0 or isinstance(default, bool)):
-        raise _SyntaxProblem("has a value; of the arrays, only temporaries have one, which is 0")
+        raise _Problem("has a value; of the arrays, only temporaries have one, which is 0")
     lengths = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
     shape = tuple(map(_expression, lengths))
     type_ = annotation.value.id
     if not shape:
-        raise _SyntaxProblem("has no lengths")
+        raise _Problem("has no lengths")
     if type_ in IMAGE_FORMATS:
         return Array(name, role, IMAGE_FORMATS[type_].dtype, shape, type_, default is not None)
     try:
         parse_dtype(type_)
     except FormatError:
-        raise _SyntaxProblem(f"has the type {type_!r}, which is neither an element type nor the format of an image") from None
+        raise _Problem(f"has the type {type_!r}, which is neither an element type nor the format of an image") from None
     return Array(name, role, type_, shape, cleared=default is not None)
 
 
@@ -170,14 +180,14 @@ def _sampler(text: str) -> Sampler:
     name, mark, options = text.partition(":")
     words = options.split()
     if not mark or len(words) != 2:
-        raise _SyntaxProblem("is no sampler; expected one such as 'linear: linear clamp'")
+        raise _Problem("is no sampler; expected one such as 'linear: linear clamp'")
     return Sampler(name.strip(), *words)
 
 
 def _comparisons(text: str) -> list[tuple[str, Expression, Expression]]:
     node = _tree(text, "eval").body
     if not isinstance(node, ast.Compare) or any(type(each) not in _COMPARISONS for each in node.ops):
-        raise _SyntaxProblem("is no comparison; expected one such as 'columns % 4 == 0'")
+        raise _Problem("is no comparison; expected one such as 'columns % 4 == 0'")
     operands = list(map(_expression, (node.left, *node.comparators)))
     return [(_COMPARISONS[type(each)], operands[at], operands[at + 1]) for at, each in enumerate(node.ops)]
 
@@ -185,19 +195,20 @@ def _comparisons(text: str) -> list[tuple[str, Expression, Expression]]:
 def _step(text: str) -> Step:
     node = _tree(text, "eval").body
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        raise _SyntaxProblem("is no step; expected a call such as 'scale(x=x, y=y, threads=n)'")
+        expected = "expected a call such as 'scale(x=x, y=y, threads=n)', or devmod.step(…) for a kernel whose name is no identifier"
+        raise _Problem(f"is no step; {expected}")
     if node.args:
-        raise _SyntaxProblem("gives an argument by position; give all by name")
+        raise _Problem("gives an argument by position; give all by name")
     arguments: dict[str, Any] = {}
     launch: dict[str, tuple[Expression, ...]] = {}
     for each in node.keywords:
         if each.arg is None:
-            raise _SyntaxProblem("has **, which a step cannot have")
+            raise _Problem("has **, which a step cannot have")
+        if each.arg in launch or each.arg in arguments:
+            raise _Problem(f"gives {each.arg!r} twice")
         if each.arg in _LAUNCH:
             dims = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
-            if not 1 <= len(dims) <= 3:
-                raise _SyntaxProblem(f"has {each.arg}= with {len(dims)} values; expected one to three")
-            launch[each.arg] = tuple(map(_expression, dims))
+            launch[each.arg] = tuple(map(_expression, _dims(each.arg, dims)))
         else:
             arguments[each.arg] = _value(each.value)
     return Step(node.func.id, arguments, **launch)
@@ -208,7 +219,7 @@ def _value(node: Any) -> Any:
     if isinstance(node, (ast.Constant, ast.UnaryOp)):
         try:
             return _literal(node)
-        except _SyntaxProblem:
+        except _Problem:
             pass
     return _expression(node)
 
@@ -217,111 +228,153 @@ def _literal(node: Any) -> bool | int | float:
     sign = 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         sign, node = -1 if isinstance(node.op, ast.USub) else 1, node.operand
-    if isinstance(node, ast.Constant) and type(node.value) in (bool, int, float) and not (sign < 0 and isinstance(node.value, bool)):
-        value: bool | int | float = node.value if sign > 0 else -node.value
-        if type(value) is not int or abs(value) < 2**64:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
+        value = node.value if sign > 0 else -node.value
+        if type(value) is not int or _is_integer(value):
             return value
-    raise _SyntaxProblem("has a value that is no number of 64 bits, True or False")
+    raise _Problem("has a value that is no number of 64 bits, True or False")
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        return type(value) is int and read_expression(value) == value
+    except ExpressionError:
+        return False
 
 
 def _expression(node: Any, depth: int = 0) -> Expression:
     if depth > MAX_DEPTH:
-        raise _SyntaxProblem(f"has an expression that is nested more than {MAX_DEPTH} deep")
-    if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < 2**63:
-        return node.value
+        raise _Problem(f"has an expression that is nested more than {MAX_DEPTH} deep")
+    result: Any = None
     if isinstance(node, ast.Name):
         return node.id
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        operand = _expression(node.operand, depth + 1)
-        return -operand if isinstance(operand, int) else ("-", 0, operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        return (_BINARY[type(node.op)], _expression(node.left, depth + 1), _expression(node.right, depth + 1))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "ceildiv") and not node.keywords:
-        count = len(node.args)
-        if count == 2 or (2 < count <= 15 and node.func.id != "ceildiv"):
-            return (node.func.id, *(_expression(each, depth + 1) for each in node.args))
-    known = "integers, names, + - * // %, min, max and ceildiv"
-    raise _SyntaxProblem(f"has {ast.unparse(node)[:60]!r}, which no expression has; expected {known}")
+    if isinstance(node, (ast.Constant, ast.UnaryOp)):
+        try:
+            result = _literal(node)
+        except _Problem:
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+                result = ("-", 0, _expression(node.operand, depth + 1))
+    elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        result = (_BINARY[type(node.op)], _expression(node.left, depth + 1), _expression(node.right, depth + 1))
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "ceildiv") and not node.keywords:
+        result = (node.func.id, *(_expression(each, depth + 1) for each in node.args))
+    try:
+        return read_expression(result, depth)
+    except ExpressionError:
+        known = "integers of 64 bits, names, + - * // %, min, max and ceildiv"
+        raise _Problem(f"has {_text_of(node)!r}, which no expression has; expected {known}") from None
+
+
+def _text_of(node: Any) -> str:
+    try:
+        return ast.unparse(node)[:60]
+    except RecursionError:
+        return type(node).__name__
 
 
 def _given(value: Any) -> Any:
     """Return the argument of a `devmod.step`."""
     if isinstance(value, str):
-        return _value(_tree(value, "eval").body)
+        try:
+            return _value(_tree(value, "eval").body)
+        except _Problem as problem:
+            raise _Problem(f"{quote_name(value)} {problem}") from None
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         value = value.item()  # a number of NumPy
-    if type(value) is float or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
+    if type(value) in (bool, float) or _is_integer(value):
         return value
-    raise _SyntaxProblem(f"expected a number, or a name or an expression as text, got {type(value).__name__}")
+    raise _Problem(f"expected a number of 64 bits, or a name or an expression as text, got {value!r:.60}")
 
 
-def _sequence(value: Any) -> Sequence[Any]:
+def _dims(word: str, value: Any) -> Sequence[Any]:
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     if not 1 <= len(values) <= 3:
-        raise _SyntaxProblem(f"grid, threads and block have one to three values, got {len(values)}")
+        raise _Problem(f"has {word}= with {len(values)} values; expected one to three")
     return values
 
 
 def _integer(value: Any) -> Expression:
-    result = _given(value)
-    if isinstance(result, bool) or not isinstance(result, (int, str, tuple)):
-        raise _SyntaxProblem(f"expected an integer or an expression, got {value!r}")
-    return result
+    result: Any = _given(value)
+    if type(result) in (bool, float):
+        raise _Problem(f"expected an integer or an expression, got {value!r}")
+    expression: Expression = result
+    return expression
 
 
-def _error(name: str, text: str) -> FormatError:
-    return FormatError(f"the program {quote_name(name)}: {text}", kind=_KIND, function=name)
+def _error(name: str, text: str, place: str = "") -> FormatError:
+    return FormatError(f"the program {quote_name(name)}{', ' if place else ''}{place}: {text}", kind=_KIND, function=name)
 
 
 # -- Programs of the file as steps: their steps stand in their place.
 
 
-def _inlined(program: Program, programs: Mapping[str, Program]) -> Program:
-    """Return a program in which each step that calls another program is replaced by the steps of that one."""
-    if not any(step.kernel in programs for step in program.steps):
-        return program
-    declared, requires, steps = dict(program.declared), list(program.requires), list[Step]()
+def _inlined(program: Program, parts: _Parts) -> tuple[Program, list[str]]:
+    """Return a program whose steps that call programs are replaced by the steps of those, and the place of each step in a message."""
+    declared, requires = dict(program.declared), dict.fromkeys(program.requires)
+    taken = {*declared, *(name for array in program.arrays() for each in array.shape for name in names_in(each))}
+    steps: list[Step] = []
+    places: list[str] = []
     for number, step in enumerate(program.steps, 1):
-        if step.kernel not in programs:
+        place = f"step {number} ({quote_name(step.kernel)})"
+        inner = parts.program(step.kernel)
+        if inner is None:
             steps.append(step)
-            continue
-        try:
-            inner = _Inlined(program, programs[step.kernel], step, number, declared)
-        except _SyntaxProblem as problem:
-            raise _error(program.name, f"step {number} ({step.kernel!r}): {problem}") from None
-        requires += [each for each in inner.requires if each not in requires]
-        steps += inner.steps
+            places.append(place)
+        else:
+            try:
+                call = _ProgramCall(program._replace(declared=declared), taken, inner, step, number)
+            except _Problem as problem:
+                signature = f"{inner.name}{interface_text(parts.infos[inner.name].interface, short=True)}"  # type: ignore[arg-type]
+                raise _error(program.name, f"{problem}{'' if str(problem)[-1] == '?' else '.'} It is {signature}", place) from None
+            declared |= call.declared
+            requires |= dict.fromkeys(call.requires)
+            steps += call.steps
+            places += [f"{place}, its step {at} ({quote_name(each.kernel)})" for at, each in enumerate(call.steps, 1)]
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
-    return Program(program.name, declared, tuple(requires), tuple(steps), program.backward)
+    return program._replace(declared=declared, requires=tuple(requires), steps=tuple(steps)), places
 
 
-class _Inlined:
-    """The steps of a program in the terms of the one that calls it. `declared` gets the temporaries, the constants and the samplers."""
+class _ProgramCall:
+    """The steps of a program in the terms of the one that calls it, and the declarations that they add to it."""
 
-    def __init__(self, outer: Program, inner: Program, step: Step, number: int, declared: dict[str, Array | Scalar | Sampler]) -> None:
+    def __init__(self, outer: Program, taken: set[str], inner: Program, step: Step, number: int) -> None:
         if step.grid or step.threads or step.block:
-            raise _SyntaxProblem("a program takes no grid, threads and block: its steps have them")
-        arguments = {**{each.name: each.default for each in inner.scalars if each.default is not None}, **step.arguments}
-        own = [each.name for each in inner.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES]
-        if unknown := [name for name in arguments if name not in own]:
-            raise _SyntaxProblem(f"the program has no argument {unknown[0]!r}{did_you_mean(unknown[0], own)}")
-        if missing := [name for name in own if name not in arguments]:
-            raise _SyntaxProblem(f"the program also takes {list_names(missing)}")
-        self._values: dict[str, Any] = dict(arguments)
-        self.requires: list[tuple[str, Expression, Expression]] = []
-        arrays = [each for each in inner.arrays() if each.role in _CALL_ROLES]
-        for each in arrays:
-            self._bind(outer, each, declared.get(arguments[each.name]) if isinstance(arguments[each.name], str) else None)
-        for each in inner.declared.values():
-            if each.name not in own and not isinstance(each, Scalar):
-                is_constant = isinstance(each, Array) and each.role == "constant"
-                self._add(each, each.name if is_constant else f"{inner.name}_{number}_{each.name}", declared)
-        for array in arrays:
-            target = declared[arguments[array.name]]
-            assert isinstance(target, Array)
-            pairs = [(self._replaced(one), two) for one, two in zip(array.shape, target.shape, strict=True)]
-            self.requires += [("==", one, two) for one, two in pairs if one != two]
+            raise _Problem("a program takes no grid, threads and block: its steps have them")
+        self._outer, self._taken, self._prefix = outer, taken, f"{inner.name}_{number}_"
+        self.declared: dict[str, Declared] = {}
+        own: list[Any] = [each for each in inner.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") in _CALL_ROLES]
+        names = [each.name for each in own]
+        defaults = {each.name: each.default for each in inner.scalars if each.default is not None}
+        arguments: dict[str, Any] = {**defaults, **_own_names(step.arguments, names)}
+        if unknown := [name for name in arguments if name not in names]:
+            raise _Problem(f"the program has no argument {quote_name(unknown[0])}{did_you_mean(unknown[0], names)}")
+        if missing := [name for name in names if name not in arguments]:
+            raise _Problem(f"the program also takes {list_names(missing)}")
+        #: What stands for each name of the inner program.
+        self._values = dict(arguments)
+        pairs: list[tuple[Array, Array]] = []
+        for each in own:
+            value = arguments[each.name]
+            if isinstance(each, Array):
+                pairs.append((each, self._given(each, value)))
+                if each.role != "input" and sum(arguments[name] == value for name in names) > 1:
+                    raise _Problem(f"its argument {each.name!r} is written, and {value!r} is given to another argument too")
+            elif problem := mismatch(outer, value, devmod.Param(each.name, "scalar", each.type)):
+                raise _Problem(f"its argument {each.name!r}: {problem.replace('the kernel takes', 'the program takes')}")
+        for array, target in pairs:
+            self._bind(array, target)
+        for array in inner.arrays("constant"):
+            pairs.append((array, self._constant(array)))
+        for other in inner.declared.values():
+            if isinstance(other, Sampler) or getattr(other, "role", "") == "temporary":
+                self._add(other, self._new_name(other.name))
+        self.requires = [
+            ("==", one, two)
+            for array, target in pairs
+            for one, two in zip(map(self._replaced, array.shape), target.shape, strict=True)
+            if one != two
+        ]
         self.requires += [(name, self._replaced(one), self._replaced(two)) for name, one, two in inner.requires]
         self.steps = [
             Step(
@@ -332,24 +385,51 @@ class _Inlined:
             for each in inner.steps
         ]
 
-    def _bind(self, outer: Program, array: Array, target: Any) -> None:
-        """Bind the names of an array's shape to the lengths of the array that is given for it."""
+    def _given(self, array: Array, value: Any) -> Array:
+        """Return the array that is given for one of the program's."""
+        target = self._outer.declared.get(value) if isinstance(value, str) else None
         if not isinstance(target, Array) or (target.type, target.format, len(target.shape)) != (array.type, array.format, len(array.shape)):
-            what = f"{array.format or array.type} of {len(array.shape)} dimensions"
-            raise _SyntaxProblem(f"its argument {array.name!r} takes an array of {what}")
-        if array.role in ("output", "update") and target.role in ("input", "constant"):
-            raise _SyntaxProblem(f"it writes its argument {array.name!r}, and {target.name!r} is no array of the program that it may write")
+            what = f"{'an image' if array.format else 'an array'} of {array.format or array.type} and {len(array.shape)} dimensions"
+            raise _Problem(f"its argument {array.name!r} takes {what}")
+        if array.role != "input" and target.role in ("input", "constant"):
+            raise _Problem(f"its argument {array.name!r} is written, and {target.name!r} is no array that this program may write")
+        return target
+
+    def _bind(self, array: Array, target: Array) -> None:
+        """Bind the names in an array's shape to the lengths of the array that is given for it."""
         if array.role != "output":
             for name, length in zip(array.shape, target.shape, strict=True):
                 if isinstance(name, str):
                     self._values.setdefault(name, length)
 
-    def _add(self, each: Array | Sampler, name: str, declared: dict[str, Array | Scalar | Sampler]) -> None:
+    def _constant(self, array: Array) -> Array:
+        """Return the constant of the caller, which both share, for one of the program."""
+        self._values[array.name] = array.name
+        known: Any = self._outer.declared.get(array.name)
+        if known is None:
+            for name in array.shape:
+                if isinstance(name, str) and name not in self._values:
+                    self._values[name] = self._new_name(name)
+            known = self._add(array, array.name)
+        elif not isinstance(known, Array) or known[1:3] != array[1:3] or len(known.shape) != len(array.shape):
+            raise _Problem(f"its constant {array.name!r} is something else in the program that calls it")
+        self._bind(array, known)
+        result: Array = known
+        return result
+
+    def _new_name(self, name: str) -> str:
+        """Return a name that the caller does not have."""
+        name = self._prefix + name
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _add(self, each: Any, name: str) -> Any:
         self._values[each.name] = name
-        if isinstance(each, Array):
-            each = each._replace(shape=tuple(map(self._replaced, each.shape)))
-        if declared.setdefault(name, each._replace(name=name)) != each._replace(name=name):
-            raise _SyntaxProblem(f"its {name!r} has another meaning here")
+        shape = {"shape": tuple(map(self._replaced, each.shape))} if isinstance(each, Array) else {}
+        self.declared[name] = each._replace(name=name, **shape)
+        return self.declared[name]
 
     def _replaced(self, value: Any) -> Any:
         if isinstance(value, tuple):
@@ -363,64 +443,98 @@ _CALL_ROLES = ("input", "output", "update")
 # -- The module.
 
 
-class _Parts:
-    """The programs, the kernels and the constants of a module."""
+def _roots(module: Module) -> Iterator[Module]:
+    """Yield the modules of programs, the constants, and the nodes of kernels, also those of merged files."""
+    own = (_KIND, "const_loader")
+    if module.kind == "bundle" and any(each.kind in own for each in module.candidates):  # type: ignore[attr-defined]
+        for each in module.imports:
+            yield from _roots(each)
+    else:
+        yield module
 
-    def __init__(self, module: Module) -> None:
+
+class _Parts:
+    """The programs, the kernels and the constants of a module, to which the program `name` is added."""
+
+    def __init__(self, name: str, module: Module) -> None:
         if not isinstance(module, devmod.Module):
-            raise FormatError(f"the kernels of a program are a module, not {type(module).__name__}", kind=_KIND)
-        roots = module.imports if module.kind == "bundle" else (module,)
-        known = [each for each in roots if each.kind == _KIND]
-        self._old = known[0] if known else None
+            raise _error(name, f"its kernels are a module, not {type(module).__name__}")
+        roots = list(_roots(module))
+        modules = [each for each in roots if each.kind == _KIND]
+        roots = list(dict.fromkeys([*roots, *(each for old in modules for each in old.imports)]))
         self._constants = [each for each in roots if each.kind == "const_loader"]
-        rest = [each for each in roots if each.kind not in (_KIND, "const_loader")]
-        if not rest:
-            raise FormatError("the kernels of a program are a module with kernels, and this one has none", kind=_KIND)
+        kernels = [each for each in roots if each.kind not in (_KIND, "const_loader")]
+        if not kernels:
+            raise _error(name, "its kernels are a module with kernels, and this one has none")
         # The node that other programs import, or a new one.
-        self._kernels = rest[0] if len(rest) == 1 and rest[0].kind == "bundle" else devmod.bundle(*rest, mixed=True)
-        self.kernel_names = set(self._kernels)
-        self.programs: dict[str, Program] = {}
-        if self._old is not None:
-            code: Any = self._old.code  # type: ignore[attr-defined]
-            self.programs = {name: read_program(name, info, code[name]) for name, info in self._old.functions.items()}
+        self._kernels = kernels[0] if len(kernels) == 1 and kernels[0].kind == "bundle" else devmod.bundle(*kernels, mixed=True)
+        self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
+        self.kernel_names = list(dict.fromkeys(each for candidate in self._candidates for each in candidate.function_names))
+        self._codes: dict[str, Any] = {}
+        self._programs: dict[str, Program] = {}
+        self.infos: dict[str, FunctionInfo] = {}
+        # A file of merged files has several modules of programs, each with kernels of its own. The new program is then in one more.
+        self._others = modules if len(modules) > 1 else []
+        for old in modules:
+            if old.format != _FORMAT:
+                upgrade = pip_install("--upgrade devmod-core devmod-targets")
+                raise _error(name, f"the module has programs of the format {quote_name(old.format)}, which a newer devmod reads: {upgrade}")
+            payload: Any = payload_of(old)
+            self.infos |= payload[2]
+            self._codes |= payload[3]
+        if name in self.kernel_names:
+            raise _error(name, f"the kernels have a function {name!r} too; take another name for the program")
+        if self._others and name in self.infos:
+            raise _error(name, "the module is of merged files, one of which has a program of this name; take another name")
+
+    def program(self, name: str) -> Program | None:
+        """Return a program of the module; None if it has none of the name."""
+        info = self.infos.get(name)
+        if info is None or name in self._programs:
+            return self._programs.get(name)
+        if info.interface is not None and info.interface.needs:
+            raise _error(name, f"it needs {list_names(info.interface.needs)}, which a newer devmod-targets may have")
+        program = self._programs[name] = read_program(name, info, self._codes[name])
+        check_names(program)
+        return program
 
     def candidates(self, kernel: str) -> list[Candidate]:
         """Return the candidates of a kernel."""
         result = []
-        for each in walk(self._kernels):
-            if each.kind == "bundle" or kernel not in each.function_names:
-                continue
-            spec = find_spec(each.kind)
-            label = f"{each.kind}/{each.format}" if each.format else each.kind
-            result.append(Candidate(label, spec is None or spec.has_grid, each.functions[kernel].interface))
+        for each in self._candidates:
+            if kernel in each.function_names:
+                spec = find_spec(each.kind)
+                label = f"{each.kind}/{each.format}" if each.format else each.kind
+                result.append(Candidate(label, spec is None or spec.has_grid, each.functions[kernel].interface))
         return result
 
     def check_constants(self, program: Program) -> None:
         """Check that the constants are there, with their types and ranks."""
         for array in program.arrays("constant"):
-            if not self._constants:
-                raise _error(program.name, f"constants: the module of the kernels has no const_loader with {array.name!r}")
-            value = None
+            text = f"constants: the module of the kernels has no const_loader with {array.name!r}"
             for module in self._constants:
                 try:
                     value = module.get_global(array.name)
                 except FunctionNotFoundError as error:
-                    problem = error
-            if value is None:
-                raise _error(program.name, f"constants: {problem}")
-            if (value.dtype, len(value.shape)) != (array.type, len(array.shape)):
-                found = f"{value.dtype} of shape {value.shape}"
-                declared = f"{array.type} of {len(array.shape)} dimensions"
-                raise _error(program.name, f"constants: {array.name!r} is an array of {found}; declared is {declared}")
+                    text = f"constants: {error}"
+                    continue
+                if (value.dtype, len(value.shape)) == (array.type, len(array.shape)):
+                    break
+                found = f"{value.dtype} of {len(value.shape)} dimensions"
+                text = f"constants: {array.name!r} is an array of {found}; declared is {array.type} of {len(array.shape)}"
+                raise _error(program.name, text)
+            else:
+                raise _error(program.name, text)
 
     def with_program(self, program: Program) -> Module:
-        """Return the module with a program more."""
-        programs = self.programs | {program.name: program}
-        fmap = {name: interface_of(each) for name, each in programs.items()}
-        code = {name: pack_steps(each) for name, each in programs.items()}
-        module = devmod.create_with_fallback(_KIND, code, "steps1", fmap)
+        """Return the module with a program more. The others keep their bytes."""
+        infos, codes = ({}, {}) if self._others else (self.infos, self._codes)
+        infos |= {program.name: interface_of(program)}
+        codes |= {program.name: pack_steps(program)}
+        read_program(program.name, infos[program.name], codes[program.name])  # inlined expressions and temporaries may exceed a bound
+        module = devmod.create_with_fallback(_KIND, codes, _FORMAT, infos)
         if _KIND in devmod.registered("devmod.load_from_bytes") and not module.variable:  # type: ignore[attr-defined]
             module = devmod.load_from_bytes(_KIND, module.save_to_bytes())
         for each in (self._kernels, *self._constants):
             module.import_module(each)
-        return devmod.bundle(module, self._kernels, *self._constants, mixed=True)
+        return devmod.bundle(*self._others, module, self._kernels, *self._constants, mixed=True)

@@ -167,6 +167,8 @@ class BundleModule(Module):
         def get(module: Module, fitting_device: Device | None) -> Any:
             return module.get_function(name) if fitting_device is None else module._function_on(name, fitting_device)
 
+        if owners[0].kind == PROGRAM:
+            return self._choose_program(name, owners, device)
         from devmod._modules.agreement import agreement, common_block, has_names
         from devmod._modules.choice import choose, describe_candidate
 
@@ -187,9 +189,22 @@ class BundleModule(Module):
             find_block=lambda: common_block(name, owners),
         )
 
+    def _choose_program(self, name: str, owners: Sequence[Module], device: Device | None) -> Any:
+        """Return a program of the first module that has one for the first kind. Such a module chooses among the candidates of its kernels."""
+        from devmod._modules.choice import program_verdicts
+
+        programs = [each for each in owners if each.kind == PROGRAM]
+        program = programs[0]
+        if len(programs) > 1:  # of a merged file
+            fitting = (each for each, _, found, _, _ in program_verdicts(name, programs, device) if found is not None)
+            program = next(fitting, program)
+        function = program.get_function(name) if device is None else program._function_on(name, device)
+        return function if len(programs) == 1 else function.replace(resolve=lambda device: self._choose_on(name, owners, device))
+
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
-        if owners[0].kind == PROGRAM:  # it chooses among the candidates of its kernels
-            return owners[0]._function_on(name, device)
+        if owners[0].kind == PROGRAM:
+            program: Function = self._choose_program(name, owners, device)
+            return program
         if all(each.kind != device.kind for each in owners):
             kinds = ", ".join(dict.fromkeys(each.kind for each in owners))
             raise ArgumentError(

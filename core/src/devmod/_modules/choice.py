@@ -12,7 +12,8 @@ A program runs its kernels on one device: the first of the first kind on which e
 
 from __future__ import annotations
 
-from devmod._modules.bundle import BundleModule
+from itertools import chain
+
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import holds_candidates
 from devmod._modules.stored import StoredModule
@@ -32,6 +33,8 @@ from devmod.errors import (
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
+    list_names,
+    pip_install,
     quote_name,
 )
 from devmod.targets import PROGRAM
@@ -45,8 +48,8 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module
     from devmod._values.info import Interface
 
-    #: A kind; the device on which each kernel of a program has a candidate that fits; these candidates; the reason, or why there is none.
-    ProgramVerdict = tuple[str, Device | None, dict[str, Module], str | DevmodError]
+    #: A program's module; a kind; the device on which each kernel has candidates that fit; these, best first; why, or why not.
+    ProgramVerdict = tuple[Module, str, Device | None, dict[str, Iterator[Module]], str | DevmodError]
     #: A candidate; the device that it fits, and whether that is the default of its kind; why it fits, or the error that it does not.
     Verdict = tuple[Module, Device | None, bool, str | DevmodError]
 
@@ -150,67 +153,82 @@ def verdicts(
             yield from _on_devices(name, module, kind, usable, device, described=described, read=read)
 
 
-def program_verdicts(name: str, program: Module, device: Device | None = None, *, described: bool = False) -> Iterator[ProgramVerdict]:
-    """Yield each kind of a program's kernels once, in the order of the choice.
+def program_verdicts(
+    name: str, programs: Sequence[Module], device: Device | None = None, *, described: bool = False
+) -> Iterator[ProgramVerdict]:
+    """Yield each kind of a program's kernels once for each of its modules, in the order of the choice.
 
     Parameters
     ----------
-    name, program
-        The program, and its module, which imports the kernels.
+    name, programs
+        The program, and the modules that have it, which import its kernels: a merged file has one of each of its parts.
     device, described
         As for `verdicts`.
 
     Raises
     ------
     FormatError
-        The module imports no kernels, or two of its imports have one of the program.
+        A module imports no kernels, or two of its imports have one of the program.
     """
-    owners = program_kernels(name, program)
-    order = next((each.order for each in program.imports if isinstance(each, BundleModule)), ())
-    groups = {kernel: _by_kind(candidates, ()) for kernel, candidates in owners.items()}
-    for kind in dict.fromkeys((*order, *(kind for group in groups.values() for kind in group))):
-        if not any(kind in group for group in groups.values()):
-            continue
-        try:
-            found: dict[str, Module] = {}
-            if device is not None and device.kind != kind:
-                raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
-            for kernel, group in groups.items():
-                problems = [None if described else _not_runnable(each) for each in group.get(kind, ())]
-                if not problems:
-                    raise DeviceNotFoundError(f"its kernel {kernel!r} has no candidate of this kind", kind=kind)
-                if (problem := problems[0]) is not None and None not in problems:
-                    raise problem
-            devices = [device] if device is not None else considered_devices(program, kind)
-            if devices is None:
-                raise DeviceNotFoundError("its runtime lists no devices", kind=kind)
-            unfit: list[str] = []
-            for each in devices:
-                found, problem = _fitting_kernels(program, groups, kind, each, described=described)
-                if problem is None:
-                    yield kind, each, found, f"each kernel has a candidate that fits {each}"
-                    break
-                unfit.append(str(problem))
-            else:
-                raise DeviceNotFoundError("; ".join(dict.fromkeys(unfit)), kind=kind)
-        except FormatError:
-            raise
-        except DevmodError as error:
-            yield kind, None, {}, error
+    bundles: list[Any] = [each for program in programs for each in program.imports if holds_candidates(each)]
+    groups = [{kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()} for program in programs]
+    order = bundles[0].order if bundles else ()
+    for kind in dict.fromkeys((*order, *(kind for each in groups for group in each.values() for kind in group))):
+        for program, candidates in zip(programs, groups, strict=True):
+            if not any(kind in group for group in candidates.values()):
+                continue
+            try:
+                groups_of_kind = {kernel: group.get(kind, ()) for kernel, group in candidates.items()}
+                found, kernels = _program_on(name, program, groups_of_kind, kind, device, described)
+                yield program, kind, found, kernels, f"each kernel has a candidate that fits {found}"
+            except FormatError:
+                raise
+            except DevmodError as error:
+                yield program, kind, None, {}, error
 
 
-def _fitting_kernels(
-    program: Module, groups: Mapping[str, Mapping[str, Sequence[Module]]], kind: str, device: Device, *, described: bool
-) -> tuple[dict[str, Module], DevmodError | None]:
-    """Return the candidate of each kernel that fits a device, and the error if there is none of one."""
-    found = {}
+def _program_on(
+    name: str, program: Module, groups: Mapping[str, Sequence[Module]], kind: str, device: Device | None, described: bool
+) -> tuple[Device, dict[str, Iterator[Module]]]:
+    """Return the first device of a kind on which each kernel of a program has candidates that fit, and these; an error without one."""
+    if device is not None and device.kind != kind:
+        raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
+    interface = interface_of(program, name)
+    if interface is not None and interface.needs:
+        upgrade = pip_install("--upgrade devmod-core devmod-runtime")
+        raise DeviceNotFoundError(f"it needs {list_names(interface.needs)}, which a newer devmod-runtime has: {upgrade}", kind=kind)
     for kernel, group in groups.items():
-        results = list(verdicts(kernel, program, group[kind], (), device, described=described))
-        module = next((module for module, fitting, _, _ in results if fitting is not None), None)
-        if module is None:
-            return found, DeviceNotFoundError(f"its kernel {kernel!r}: {results[-1][3]}", kind=kind)
-        found[kernel] = module
-    return found, None
+        problems = [None if described else _not_runnable(each) for each in group]
+        if not problems:
+            raise DeviceNotFoundError(f"its kernel {quote_name(kernel)} has no candidate of this kind", kind=kind)
+        if (problem := problems[0]) is not None and None not in problems:
+            raise problem
+    devices = considered_devices(program, kind) if device is None else [device]
+    if devices is None:
+        raise DeviceNotFoundError("its runtime lists no devices", kind=kind)
+    unfit: dict[str, None] = {}
+    for each in devices:
+        kernels: dict[str, Iterator[Module]] = {}
+        for kernel, group in groups.items():
+            reasons: list[object] = []
+            fitting = _fitting(verdicts(kernel, program, group, (), each, described=described), reasons)
+            first = next(fitting, None)
+            if first is None:
+                unfit[f"its kernel {quote_name(kernel)}: {reasons[-1]}"] = None
+                break
+            kernels[kernel] = chain((first,), fitting)  # the interfaces behind the first are read if it cannot be built
+        else:
+            return each, kernels
+    raise DeviceNotFoundError("; ".join(unfit), kind=kind)
+
+
+def _fitting(found: Iterator[Verdict], reasons: list[object]) -> Iterator[Module]:
+    """Yield the candidates that fit a device. `reasons` gets those of the others."""
+    for module, device, _, reason in found:
+        if device is None:
+            reasons.append(reason)
+        else:
+            yield module
 
 
 def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
@@ -218,23 +236,26 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     info = program.functions[name]
     names: Any = info.interface.extra.get("kernels") if info.interface is not None else None
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise FormatError(f"the program {name!r} has no list of its kernels", kind=PROGRAM, function=name)
-    imports = [each for each in program.imports if each.kind != "const_loader"]
+        raise FormatError(f"the program {quote_name(name)} has no list of its kernels", kind=PROGRAM, function=name)
+    imports: list[Any] = [each for each in program.imports if each.kind != "const_loader"]
     if not imports:
         raise FormatError(
-            f"the program {name!r} has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and "
+            f"the program {quote_name(name)} has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and "
             "devmod.loads(data) load a file with its kernels",
             kind=PROGRAM,
             function=name,
         )
-    result: dict[str, list[Module]] = {}
-    for kernel in names:
-        owners = [each for each in imports if kernel in each.function_names]
-        if len(owners) != 1:
-            problem = "which no import of its module has" if not owners else "which two imports of its module have"
-            raise FormatError(f"the program {name!r} launches {quote_name(kernel)}, {problem}", kind=PROGRAM, function=name)
-        candidates = owners[0].candidates if isinstance(owners[0], BundleModule) else owners
-        result[kernel] = [each for each in candidates if kernel in each.function_names]
+    result: dict[str, list[Module]] = {kernel: [] for kernel in names}
+    owners: dict[str, set[int]] = {kernel: set() for kernel in names}
+    for number, owner in enumerate(imports):
+        for module in owner.candidates if holds_candidates(owner) else (owner,):
+            for kernel in result.keys() & module.function_names:
+                result[kernel].append(module)
+                owners[kernel].add(number)
+    for kernel, numbers in owners.items():
+        if len(numbers) != 1:
+            problem = f"{quote_name(kernel)}, which {'no import' if not numbers else 'more than one import'} of its module has"
+            raise FormatError(f"the program {quote_name(name)} launches {problem}", kind=PROGRAM, function=name)
     return result
 
 

@@ -26,7 +26,7 @@ from devmod.targets import KINDS, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device
@@ -171,7 +171,7 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
     if isinstance(owner, BundleModule):
         owners, prefer = [each for each in owner.candidates if name in each.function_names], owner.order
     if owners[0].kind == PROGRAM:
-        yield from _of_program(owners[0], name, device)
+        yield from _of_program([each for each in owners if each.kind == PROGRAM], name, device)
         return
     fitting = [each for each in owners if device is None or each.kind == device.kind]
     refused = [(each, "other kind", f"it is for {each.kind}") for each in owners if each not in fitting]
@@ -197,10 +197,10 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
         yield _candidate(each, "refused", "", reason, text)
 
 
-def _of_program(module: Module, name: str, device: Any) -> Iterator[Candidate]:
+def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[Candidate]:
     """Yield a candidate for each kind of a program's kernels, those that can run first."""
     outcome, refused = "best", []
-    for kind, fits, _, why in program_verdicts(name, module, device, described=isinstance(device, _Described)):
+    for _, kind, fits, _, why in program_verdicts(name, programs, device, described=isinstance(device, _Described)):
         if isinstance(why, DevmodError):
             reason = "other kind" if device is not None and device.kind != kind else _reason(why)
             refused.append(Candidate(kind, "", "", "refused", False, "", reason, str(why)))

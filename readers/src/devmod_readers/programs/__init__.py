@@ -5,8 +5,17 @@ docs/formats.md has the layout.
 
 from __future__ import annotations
 
-from devmod_readers.programs._check import Candidate, check_kernels, check_names, form_of
-from devmod_readers.programs._expressions import COMPARISONS, MAX_DEPTH, OPERATORS, Expression, ExpressionError, evaluate, names_in
+from devmod_readers.programs._check import Candidate, arguments_of, check_kernels, check_names, mismatch
+from devmod_readers.programs._expressions import (
+    COMPARISONS,
+    MAX_DEPTH,
+    OPERATORS,
+    Expression,
+    ExpressionError,
+    evaluate,
+    names_in,
+    read_expression,
+)
 from devmod_readers.programs._model import MAX_STEPS, Array, Program, Sampler, Scalar, Step
 from devmod_readers.programs._wire import interface_of, pack_steps, read_program
 
@@ -23,12 +32,14 @@ __all__ = [
     "Sampler",
     "Scalar",
     "Step",
+    "arguments_of",
     "check_kernels",
     "check_names",
     "evaluate",
-    "form_of",
     "interface_of",
+    "mismatch",
     "names_in",
     "pack_steps",
+    "read_expression",
     "read_program",
 ]

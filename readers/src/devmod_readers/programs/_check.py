@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, NamedTuple
 
 from devmod import Interface, Member, Param
-from devmod.backend import expression_text, interface_text, members_by_value, parse_dtype
+from devmod.backend import constants_of, expression_text, interface_text, members_by_value, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
-from devmod_readers.programs._expressions import names_in
+from devmod_readers.programs._expressions import Expression, names_in
 from devmod_readers.programs._model import BINDING, Array, Program, Sampler, Scalar, Step
 
-#: Names that a call of a program or an expression has already.
-_RESERVED = ("stream", "min", "max", "ceildiv")
+#: The names that expressions have already, and those of a call: its keyword, and keywords that later versions may have.
+_RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
 _INTEGERS, _BOOL = (0, 1), 6
+#: The types of scalars.
+_SCALARS = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bfloat16", "bool")
+_NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
 FILTERS, ADDRESS_MODES = ("nearest", "linear"), ("clamp", "repeat", "mirror", "border")
 
 
@@ -45,113 +48,173 @@ class _Problem(Exception):
         self.argument = argument
 
 
+def _error(program: Program, problem: _Problem, places: Sequence[str], number: int | None = None) -> FormatError:
+    """Return the error for a problem, at a step if there is a number."""
+    place = ""
+    if number is not None:
+        step = program.steps[number]
+        place = f", {places[number] if places else f'step {number + 1} ({quote_name(step.kernel)})'}"
+        place += f", argument {quote_name(problem.argument)}" if problem.argument in step.arguments else ""
+    text = f"the program {quote_name(program.name)}{place}: {problem}"
+    return FormatError(text, kind="program", function=program.name, argument=problem.argument)
+
+
 # -- The program alone.
 
 
-def check_names(program: Program) -> None:
+def check_names(program: Program, places: Sequence[str] = ()) -> None:
     """Check the names and the shapes of a program.
+
+    Parameters
+    ----------
+    program
+        The program.
+    places
+        Each step in a message, such as ``step 1 ('scale')``; by default its number and its kernel.
 
     Raises
     ------
     FormatError
         A name is no identifier, has two meanings, or is bound by nothing; a declaration has an invalid type.
     """
+    number: int | None = None
     try:
-        shapes = _check_declarations(program)
+        names = _check_declarations(program)
         for _, *operands in program.requires:
-            _check_bound(operands, shapes, "requires")
-    except _Problem as problem:
-        raise FormatError(
-            f"the program {quote_name(program.name)}: {problem}", kind="program", function=program.name, argument=problem.argument
-        ) from None
-    for number, step in enumerate(program.steps):
-        try:
+            _check_bound(program, names, operands, "requires: ")
+        for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
             for name, value in step.arguments.items():
-                for each in () if isinstance(value, str) and value in program.declared else names_in(value):
-                    if each not in shapes:
-                        raise _Problem(_unbound(each, [*program.declared, *shapes]), name)
+                if not (isinstance(value, str) and value in program.declared):
+                    _check_bound(program, names, (value,), "", name)
             for word in ("grid", "threads", "block"):
-                _check_bound(getattr(step, word), shapes, word)
-        except _Problem as problem:
-            raise _step_error(program, number, problem) from None
+                _check_bound(program, names, getattr(step, word), f"{word}: ")
+    except _Problem as problem:
+        raise _error(program, problem, places, number) from None
 
 
 def _check_declarations(program: Program) -> set[str]:
     """Check the declarations, and return the names that may stand in expressions."""
     _check_identifier(program.name)
-    bound: dict[str, None] = {}
+    names = {each.name for each in program.scalars if _is_integer(each)}
     for each in program.declared.values():
         _check_identifier(each.name)
         if isinstance(each, Sampler):
             if each.filter not in FILTERS or each.address not in ADDRESS_MODES:
                 expected = f"a filter of {list_names(FILTERS)} and an address mode of {list_names(ADDRESS_MODES)}"
-                raise _Problem(f"the sampler has {each.filter!r} and {each.address!r}; expected {expected}", each.name)
+                raise _Problem(f"the sampler {each.name!r} has {each.filter!r} and {each.address!r}; expected {expected}", each.name)
         elif isinstance(each, Scalar):
-            _check_scalar(each)
+            _check_default(each)
         else:
-            code, bits, lanes = _type_of(each.type, each.name)
-            if (lanes != 1 or code == 3 or bits % 8) and (code, bits, lanes) != (1, 1, 1):
-                raise _Problem(f"an array of {each.type} cannot be declared; expected numbers, such as float32[n, 4]", each.name)
-            if each.cleared and (each.role != "temporary" or each.format):
-                raise _Problem("only a temporary array begins cleared", each.name)
-            if each.format and len(each.shape) != 2:
-                raise _Problem(f"an image has the shape [height, width], not {len(each.shape)} lengths", each.name)
-            if each.role in BINDING:
-                bound |= {length: None for length in each.shape if isinstance(length, str) and length not in program.declared}
-    for name in bound:
-        _check_identifier(name)
-    names = {*bound, *(each.name for each in program.scalars if each.is_integer)}
+            _check_array(each)
+            for length in each.shape if each.role in BINDING else ():
+                if not isinstance(length, str):
+                    continue
+                if length in program.declared:
+                    what = f"{length!r} in the shape of {each.name!r} is {_described(program.declared[length])}"
+                    raise _Problem(f"{what}; a length has a name that nothing else has", each.name)
+                _check_identifier(length)
+                names.add(length)
     for array in program.arrays():
-        _check_bound(array.shape, names, array.name)
+        _check_bound(program, names, array.shape, f"the shape of {array.name!r}: ", array.name)
     return names
 
 
 def _check_identifier(name: str) -> None:
     if not name.isidentifier() or iskeyword(name):
-        raise _Problem(f"{quote_name(name)} is no name: expected an identifier", name)
+        raise _Problem(f"{quote_name(name)} is no name: expected an identifier that is no keyword of Python", name)
     if name in _RESERVED:
-        raise _Problem(f"{name!r} is a name that calls and expressions have already; take another", name)
+        raise _Problem(f"{name!r} is reserved for calls and expressions; take another name", name)
 
 
-def _check_scalar(scalar: Scalar) -> None:
-    code, bits, lanes = _type_of(scalar.type, scalar.name)
-    if lanes != 1 or code not in (0, 1, 2, 4, 6):
+def _check_array(array: Array) -> None:
+    code, bits, lanes = _type_of(array.type, array.name)
+    if (lanes != 1 or code == 3 or bits % 8 or not bits) and (code, bits, lanes) != (1, 1, 1):
+        raise _Problem(f"an array of {array.type} cannot be declared; expected numbers, such as {array.name}: float32[n, 4]", array.name)
+    if array.cleared and (array.role != "temporary" or array.format):
+        raise _Problem(f"{array.name!r} cannot begin cleared: only a temporary array can", array.name)
+    if array.format and array.role == "constant":
+        raise _Problem(f"the constant {array.name!r} is an image; a constant is an array", array.name)
+    if array.format and len(array.shape) != 2:
+        shape = ", ".join(map(expression_text, array.shape))
+        raise _Problem(f"the image {array.name!r} has the shape [{shape}]; expected two lengths, [height, width]", array.name)
+
+
+def _check_default(scalar: Scalar) -> None:
+    if scalar.type not in _SCALARS:
+        _type_of(scalar.type, scalar.name)
         raise _Problem(f"a scalar of {scalar.type} cannot be declared; expected an integer, a float or bool", scalar.name)
-    value = scalar.default
-    fits = (type(value) is bool) if code == _BOOL else type(value) is int or (type(value) is float and code not in _INTEGERS)
-    if value is not None and fits and code in _INTEGERS:
-        low, high = (0, 2**bits - 1) if code == 1 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        fits = low <= value <= high
-    if value is not None and not fits:
-        raise _Problem(f"its default {value!r} is no {scalar.type}", scalar.name)
+    if scalar.default is not None and (problem := _number_mismatch(scalar.default, scalar.type, taker="its type is")):
+        raise _Problem(f"the default of {scalar.name!r}: {problem}", scalar.name)
 
 
 def _type_of(name: str, argument: str) -> tuple[int, int, int]:
     try:
         return parse_dtype(name)
     except FormatError as error:
-        raise _Problem(str(error), argument) from None
+        raise _Problem(f"{quote_name(argument)}: {error}", argument) from None
 
 
-def _check_bound(expressions: Sequence[Any], names: set[str], argument: str) -> None:
-    for each in expressions:
-        for name in names_in(each):
-            if name not in names:
-                raise _Problem(_unbound(name, names), argument)
+def _is_integer(scalar: Scalar) -> bool:
+    return "int" in scalar.type
 
 
-def _unbound(name: str, known: Sequence[str] | set[str]) -> str:
-    return (
-        f"nothing binds {quote_name(name)}: a length has its name alone in the shape of an input, an update or a constant"
-        f"{did_you_mean(name, known)}"
-    )
+def _check_bound(program: Program, names: Collection[str], expressions: Sequence[Any], where: str, argument: str = "") -> None:
+    """Check that each name in expressions is that of a length or of an integer scalar."""
+    for name in (name for each in expressions for name in names_in(each)):
+        if name in names:
+            continue
+        if name in program.declared:
+            text = f"{name!r} is {_described(program.declared[name])}; an expression has lengths and integer scalars"
+        else:
+            text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of an input, an update or a constant"
+            text += did_you_mean(name, [*program.declared, *names])
+        raise _Problem(where + text, argument)
+
+
+def _described(each: Array | Scalar | Sampler) -> str:
+    if isinstance(each, Array):
+        return "an image" if each.format else "an array"
+    return f"a scalar of {each.type}" if isinstance(each, Scalar) else "a sampler"
 
 
 # -- The kernels.
 
 
-def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]]) -> None:
-    """Check each step of a program against the candidates of its kernel.
+class _Kernel:
+    """A candidate and what a step gives to it: its parameters, and in the place of a struct its members."""
+
+    def __init__(self, name: str, candidate: Candidate) -> None:
+        interface = candidate.interface
+        if interface is None:
+            raise _Problem(f"the kernel has no interface as {candidate.label}, so that its arguments are unknown")
+        self.interface: Interface = interface
+        self.has_grid, self._name, self._label = candidate.has_grid, name, candidate.label
+        found = arguments_of(interface)
+        self.form = {each.name: each for each in found}
+        self.needed = {name for name, each in self.form.items() if getattr(each, "default", None) is None}
+        unset = [each.name for each in constants_of(interface) if each.default is None]
+        if len(self.form) < len(found) or "" in self.form:
+            raise self.of_kernel(_Problem("the kernel has parameters without a name of their own"))
+        if unset:
+            raise self.of_kernel(_Problem(f"the kernel has constants without a value, {list_names(unset)}, which a program cannot set"))
+
+    def of_kernel(self, problem: _Problem) -> _Problem:
+        """Return a problem with the kernel's signature."""
+        signature = f"{self._name}{interface_text(self.interface, short=True)}"
+        return _Problem(f"{problem}{'' if str(problem)[-1] == '?' else '.'} As {self._label} it is {signature}", problem.argument)
+
+
+def arguments_of(interface: Interface) -> list[Param | Member]:
+    """Return what a step gives to a kernel: its parameters, and in the place of a struct its members."""
+    result: list[Param | Member] = []
+    for param in interface.params:
+        members = members_by_value(param)
+        result += members if members and members[0].name else (param,)
+    return result
+
+
+def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], places: Sequence[str] = ()) -> None:
+    """Check each step of a program against the candidates of its kernel. `places` are those of `check_names`.
 
     Raises
     ------
@@ -160,85 +223,67 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]]) 
         written, or a temporary is read before it is written. The message names the program, the step and the argument.
     """
     written = {each.name for each in program.arrays() if each.role in BINDING or each.cleared}
-    used: set[str] = set()
-    for number, step in enumerate(program.steps):
-        try:
-            candidates = kernels.get(step.kernel, ())
-            if not candidates:
-                known = f"the kernels are {list_names(kernels)}{did_you_mean(step.kernel, kernels)}"
-                raise _Problem(f"the kernels have no {quote_name(step.kernel)}: {known}")
+    known: dict[str, list[_Kernel]] = {}
+    number: int | None = None
+    try:
+        for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
+            if step.kernel not in known:
+                if not kernels.get(step.kernel):
+                    names = f"the kernels are {list_names(kernels)}{did_you_mean(step.kernel, kernels)}"
+                    raise _Problem(f"the module of the kernels has no {quote_name(step.kernel)}: {names}")
+                known[step.kernel] = [_Kernel(step.kernel, each) for each in kernels[step.kernel]]
             new: set[str] = set()
-            for each in candidates:
-                if each.interface is None:
-                    raise _Problem(f"the kernel has no interface as {each.label}, so that its arguments are unknown")
+            for kernel in known[step.kernel]:
                 try:
-                    new |= _check_candidate(program, step, each.interface, each.has_grid, written)
+                    new |= _check_step(program, step, kernel, written)
                 except _Problem as problem:
-                    signature = f"{step.kernel}{interface_text(each.interface, short=True)}"
-                    raise _Problem(f"{problem}. As {each.label} it is {signature}", problem.argument) from None
+                    raise kernel.of_kernel(problem) from None
             written |= new
-            used |= {value for value in step.arguments.values() if isinstance(value, str)}
-        except _Problem as problem:
-            raise _step_error(program, number, problem) from None
-    for array in program.arrays("output", "temporary"):
-        if array.name not in (written if array.role == "output" else used):
-            what = "writes the output" if array.role == "output" else "uses the temporary"
-            raise FormatError(
-                f"the program {quote_name(program.name)}: no step {what} {array.name!r}",
-                kind="program",
-                function=program.name,
-                argument=array.name,
-            )
+        number = None
+        used = program.lifetimes()
+        for array in program.arrays("output", "temporary"):
+            if array.name not in (written if array.role == "output" else used):
+                raise _Problem(
+                    f"no step {'writes the output' if array.role == 'output' else 'uses the temporary'} {array.name!r}", array.name
+                )
+    except _Problem as problem:
+        raise _error(program, problem, places, number) from None
 
 
-def form_of(interface: Interface) -> dict[str, Param | Member]:
-    """Return what a step gives to a kernel, by name: its parameters, and in the place of a struct its members."""
-    form: dict[str, Param | Member] = {}
-    for param in interface.params:
-        members = members_by_value(param)
-        for each in members if members and members[0].name else (param,):
-            if not each.name or each.name in form:
-                raise _Problem("the kernel has parameters without a name of their own")
-            form[each.name] = each
-    return form
-
-
-def _check_candidate(program: Program, step: Step, interface: Interface, has_grid: bool, written: set[str]) -> set[str]:
+def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]) -> set[str]:
     """Check a step for a candidate, and return the names of the arrays that it writes."""
-    form = form_of(interface)
-    for name in step.arguments:
-        if name not in form:
-            raise _Problem(f"the kernel has no argument {quote_name(name)}{did_you_mean(name, form)}", name)
-    for name, target in form.items():
-        if name not in step.arguments and getattr(target, "default", None) is None:
-            is_local = isinstance(target, Param) and target.kind == "local"
-            advice = ": compile the kernel with local={…}, which gives it a size" if is_local else ""
-            raise _Problem(f"the kernel also takes {quote_name(name)}{advice}", name)
-    if has_grid:
-        _check_launch(step, interface)
+    form = kernel.form
     accesses: dict[str, list[tuple[str, str]]] = {}
     for name, value in step.arguments.items():
-        if problem := _mismatch(program, value, form[name]):
+        if name not in form:
+            raise _Problem(f"the kernel has no argument {quote_name(name)}{did_you_mean(name, form)}", name)
+        if problem := mismatch(program, value, form[name]):
             raise _Problem(problem, name)
-        if isinstance(program.declared.get(value) if isinstance(value, str) else None, Array):
+        if isinstance(value, str) and isinstance(program.declared.get(value), Array):
             accesses.setdefault(value, []).append((name, getattr(form[name], "access", "") or "rw"))
+    if missing := kernel.needed - step.arguments.keys():
+        target = next(form[name] for name in form if name in missing)
+        is_local = isinstance(target, Param) and target.kind == "local"
+        advice = ": compile the kernel with local={…}, which gives it a size" if is_local else ""
+        raise _Problem(f"the kernel also takes {quote_name(target.name)}{advice}", target.name)
+    if kernel.has_grid:
+        _check_launch(step, kernel.interface)
     new = set()
     for value, uses in accesses.items():
         array = program.declared[value]
         assert isinstance(array, Array)
         for name, access in uses:
-            if "w" in access and array.role in ("input", "constant"):
-                raise _Problem(
-                    f"the kernel may write to it, and {value!r} is {'an input' if array.role == 'input' else 'a constant'}: declare the "
-                    "parameter const in the kernel, or the array in updates",
-                    name,
-                )
-            if access == "r" and value not in written:
-                raise _Problem(f"no step before has written {value!r}, which the kernel reads", name)
-            if "w" in access and len(uses) > 1:
+            if access == "r":
+                if value not in written:
+                    raise _Problem(f"the kernel reads {value!r}, which no step before has written", name)
+                continue
+            if array.role in ("input", "constant"):
+                what = "an input" if array.role == "input" else "a constant"
+                advice = "declare the parameter const in the kernel, or the array in updates"
+                raise _Problem(f"the kernel may write to it, and {value!r} is {what}: {advice}", name)
+            if len(uses) > 1:
                 raise _Problem(f"{value!r} is given twice, and the kernel may write to it", name)
-            if "w" in access:
-                new.add(value)
+            new.add(value)
     return new
 
 
@@ -249,36 +294,45 @@ def _check_launch(step: Step, interface: Interface) -> None:
     if block is not None and interface.block is not None and block != interface.block:
         raise _Problem(f"the kernel is built for blocks of {interface.block} threads; omit block=", "block")
     if block is None and not (interface.block or interface.default_block or interface.open_block):
-        raise _Problem("the step needs block=, the number of threads in a block", "block")
+        advice = "or compile the kernel with block=, which gives it a default"
+        raise _Problem(f"the step needs block=, the number of threads in a block; give it, {advice}", "block")
 
 
-def _mismatch(program: Program, value: Any, target: Param | Member) -> str:
+def mismatch(program: Program, value: Any, target: Param | Member) -> str:
     """Return why a parameter cannot take a value of a step, as a clause; "" if it can."""
     given = program.declared.get(value) if isinstance(value, str) else None
     kind = target.kind if isinstance(target, Param) else "scalar"
+    is_address = kind == "scalar" and target.type == "handle"
+    wanted = "an array" if kind == "buffer" or is_address else "a number" if kind in ("scalar", "uniform") else _NOUNS[kind]
     if isinstance(given, Sampler):
-        return "" if kind == "sampler" else f"{value!r} is a sampler, and the kernel takes a {kind}"
+        return "" if kind == "sampler" else f"{value!r} is a sampler, and the kernel takes {wanted}"
     if isinstance(given, Array):
-        if given.texel is not None:
-            return _image_mismatch(given, target)
-        if kind == "scalar" and target.type == "handle":
+        if given.format or kind == "image":
+            return _image_mismatch(given, target, wanted)
+        if is_address:
             return ""
-        return _buffer_mismatch(given, target) if kind == "buffer" else f"{value!r} is an array, and the kernel takes a {kind}"
-    if kind not in ("scalar", "uniform") or target.type == "handle":
-        return f"{_shown(value)} is a number, and the kernel takes {'an array' if kind in ('buffer', 'scalar') else f'a {kind}'}"
+        return _buffer_mismatch(given, target) if kind == "buffer" else f"{value!r} is an array, and the kernel takes {wanted}"
+    if wanted != "a number":
+        return f"{_shown(value)} is a number, and the kernel takes {wanted}"
     if target.members or getattr(target, "shape", ()):
         return "the kernel takes a struct, an array or a matrix by value, which a program cannot give"
-    code, _, lanes = parse_dtype(target.type) if target.type else (2, 32, 1)
+    return _number_mismatch(value, target.type, given.type if given is not None else "") if target.type else ""
+
+
+def _number_mismatch(value: Any, wanted: str, given: str = "", taker: str = "the kernel takes") -> str:
+    """Return why a number of a type cannot be one of another, as a clause. Without a type it is a literal or an integer expression."""
+    code, bits, lanes = parse_dtype(wanted)
+    own = parse_dtype(given)[0] if given else {bool: _BOOL, float: 2}.get(type(value), 0)
     if lanes != 1:
-        return f"the kernel takes {target.type}, and a program gives single numbers"
-    if isinstance(given, Scalar):
-        own = parse_dtype(given.type)[0]
-        sort = bool if own == _BOOL else int if own in _INTEGERS else float
-    else:
-        sort = type(value) if type(value) in (bool, float) else int
-    fits = code == _BOOL if sort is bool else code != _BOOL if sort is int else code not in (*_INTEGERS, _BOOL)
-    names = {bool: "a boolean", int: "an integer", float: "a float"}
-    return "" if fits else f"{_shown(value)} is {names[sort]}, and the kernel takes {target.type}"
+        return f"{_shown(value)} is a number, and {taker} {wanted}"
+    if (own == _BOOL) is not (code == _BOOL) or (code in _INTEGERS and own not in _INTEGERS):
+        what = "a boolean" if own == _BOOL else "an integer" if own in _INTEGERS else "a float"
+        return f"{_shown(value)} is {what}, and {taker} {wanted}"
+    if type(value) is int and code in _INTEGERS:
+        low, high = (0, 2**bits - 1) if code == 1 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        if not low <= value <= high:
+            return f"{value} is not between {low} and {high}, and {taker} {wanted}"
+    return ""
 
 
 def _buffer_mismatch(array: Array, target: Param | Member) -> str:
@@ -286,18 +340,15 @@ def _buffer_mismatch(array: Array, target: Param | Member) -> str:
     shapes = sum(value.startswith("shape") for value in target.pack)
     if shapes and shapes != len(array.shape):
         return f"{array.name!r} has {len(array.shape)} dimensions, and the kernel takes {shapes}"
-    if not target.type or target.members or target.align:
-        return ""
-    code, bits, _ = parse_dtype(target.type)
-    if (code, bits) == parse_dtype(array.type)[:2] or (code, bits) == (3, 0):
+    if not target.type or parse_dtype(target.type)[:2] == parse_dtype(array.type)[:2]:
         return ""
     return f"{array.name!r} is an array of {array.type}, and the kernel takes {target.type}"
 
 
-def _image_mismatch(image: Array, target: Param | Member) -> str:
-    assert image.texel is not None
-    if not isinstance(target, Param) or target.kind != "image":
-        return f"{image.name!r} is an image, and the kernel takes a {getattr(target, 'kind', 'scalar')}"
+def _image_mismatch(image: Array, target: Param | Member, wanted: str) -> str:
+    if not isinstance(target, Param) or target.kind != "image" or image.texel is None:
+        what = "an image" if image.format else "an array"
+        return f"{image.name!r} is {what}, and the kernel takes {wanted}"
     if target.type not in ("", "2d"):
         return f"{image.name!r} is an image of two dimensions, and the kernel takes {target.type}"
     if target.format not in ("", image.format):
@@ -307,16 +358,5 @@ def _image_mismatch(image: Array, target: Param | Member) -> str:
     return ""
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Expression | float) -> str:
     return f"{expression_text(value)!r}" if isinstance(value, (str, tuple)) else repr(value)
-
-
-def _step_error(program: Program, number: int, problem: _Problem) -> FormatError:
-    step = program.steps[number]
-    place = f", argument {quote_name(problem.argument)}" if problem.argument in step.arguments else ""
-    return FormatError(
-        f"the program {quote_name(program.name)}, step {number + 1} ({quote_name(step.kernel)}){place}: {problem}",
-        kind="program",
-        function=program.name,
-        argument=problem.argument,
-    )

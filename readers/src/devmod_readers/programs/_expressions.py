@@ -16,7 +16,7 @@ def _ceildiv(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
 
 
-#: The operators, as in Python. `min` and `max` take two operands or more, the others two.
+#: The operators, as in Python. `min` and `max` take two to `MAX_OPERANDS` operands, the others two.
 OPERATORS: Mapping[str, Callable[..., int]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -35,14 +35,32 @@ COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-#: The greatest depth of an expression.
-MAX_DEPTH = 16
+#: The greatest depth of an expression, and the most operands of an operator.
+MAX_DEPTH, MAX_OPERANDS = 16, 16
 #: The bounds of each value.
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
 class ExpressionError(ValueError):
-    """An expression has no value. The text is the reason, as a clause."""
+    """An expression is invalid or has no value. The text is the reason, as a clause."""
+
+
+def read_expression(value: object, depth: int = 0) -> Expression:
+    """Return the expression that lists, texts and integers have.
+
+    Raises
+    ------
+    ExpressionError
+        They are no expression, or one that is nested too deep. The text is the end of a sentence.
+    """
+    if (type(value) is int and LEAST <= value <= MOST) or (type(value) is str and value):
+        return value
+    if isinstance(value, (list, tuple)) and len(value) > 2 and type(value[0]) is str and value[0] in OPERATORS:
+        if depth >= MAX_DEPTH:
+            raise ExpressionError(f"has an expression that is nested more than {MAX_DEPTH} deep")
+        if len(value) == 3 or (value[0] in ("min", "max") and len(value) <= 1 + MAX_OPERANDS):
+            return (value[0], *[read_expression(each, depth + 1) for each in value[1:]])
+    raise ExpressionError("has a value that is no integer expression")
 
 
 def evaluate(expression: Expression, values: dict[Any, int]) -> int:
@@ -58,7 +76,7 @@ def evaluate(expression: Expression, values: dict[Any, int]) -> int:
     known = values.get(expression)
     if known is not None:
         return known
-    name, *operands = expression  # type: ignore[misc]  # a name always has a value
+    name, *operands = expression  # type: ignore[misc, str-unpack]  # a name always has a value
     numbers = [evaluate(each, values) for each in operands]
     try:
         result = OPERATORS[name](*numbers)

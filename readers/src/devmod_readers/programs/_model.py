@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The most steps of a program, and arrays, scalars and samplers; the most dimensions of an array; the most arguments of a step.
 MAX_STEPS, MAX_DECLARED, MAX_RANK, MAX_ARGUMENTS = 65_536, 65_536, 16, 1024
+#: The most temporaries: each is compared with the others to share their memory.
+MAX_TEMPORARIES = 4096
 #: The roles of arrays, each with the access of the program. Those before `temporary` are arguments of a call.
 ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r"}
 #: The roles whose shapes bind names.

@@ -9,12 +9,13 @@ import msgpack  # type: ignore[import-untyped]
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import IMAGE_FORMATS, Reader
 from devmod.errors import FormatError, quote_name
-from devmod_readers.programs._expressions import COMPARISONS, LEAST, MAX_DEPTH, MOST, OPERATORS, Expression
+from devmod_readers.programs._expressions import COMPARISONS, Expression, ExpressionError, read_expression
 from devmod_readers.programs._model import (
     MAX_ARGUMENTS,
     MAX_DECLARED,
     MAX_RANK,
     MAX_STEPS,
+    MAX_TEMPORARIES,
     ROLES,
     Array,
     Program,
@@ -25,12 +26,8 @@ from devmod_readers.programs._model import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from devmod.backend import Binary
 
-#: The most operators of all expressions of a program.
-_MAX_OPERATORS = 1_000_000
 _DIMS = ("grid", "threads", "block")
 
 
@@ -87,140 +84,131 @@ def read_program(name: str, info: FunctionInfo, code: Binary) -> Program:
     FormatError
         They are no program, or have more than a program may have.
     """
-    subject = f"the program {quote_name(name)}"
-    if info.interface is None or len(info.interface.params) > MAX_DECLARED:
-        raise FormatError(f"{subject} has no declarations, or more than {MAX_DECLARED}", kind="program", function=name)
-    declared: dict[str, Array | Scalar | Sampler] = {}
-    for param in info.interface.params:
-        if param.name in declared:
-            raise FormatError(f"{subject} declares {quote_name(param.name)} twice", kind="program", function=name)
-        declared[param.name] = _declaration(param, subject, name)
+    try:
+        declared = _read_declarations(info.interface)
+    except ExpressionError as error:
+        raise FormatError(f"the program {quote_name(name)}: {error}", kind="program", function=name) from None
+    assert info.interface is not None
+    # The shortest operator with its operands takes five bytes, and each is one array.
+    reader = Reader(bytes(code), f"the code of the program {quote_name(name)}", "program", size=len(code) * 8 // 5)
+    requires, steps = _read_code(reader)
     backward = info.interface.extra.get("backward", "")
-    return Program(name, declared, *_Steps(code, subject).read(), backward if isinstance(backward, str) else "")
+    program = Program(name, declared, requires, steps, backward if isinstance(backward, str) else "")
+    if info.interface.extra.get("kernels") != program.kernels:
+        raise FormatError(f"the program {quote_name(name)} lists other kernels than its steps launch", kind="program", function=name)
+    return program
 
 
-def _declaration(param: Param, subject: str, function: str) -> Array | Scalar | Sampler:
+def _read_declarations(interface: Interface | None) -> dict[str, Array | Scalar | Sampler]:
+    """Return the declarations by name. Raise ExpressionError with a clause if they are invalid."""
+    if interface is None or len(interface.params) > MAX_DECLARED:
+        raise ExpressionError(f"it has no declarations, or more than {MAX_DECLARED}")
+    declared: dict[str, Array | Scalar | Sampler] = {}
+    for param in interface.params:
+        if param.name in declared:
+            raise ExpressionError(f"it declares {quote_name(param.name)} twice")
+        each = _declaration(param)
+        # The tools read the parameter itself.
+        if each is None or not _same(param, _param(each)):
+            raise ExpressionError(f"the declaration of {quote_name(param.name)} is invalid")
+        declared[param.name] = each
+    count = sum(isinstance(each, Array) and each.role == "temporary" for each in declared.values())
+    if count > MAX_TEMPORARIES:
+        raise ExpressionError(f"it has {count} temporaries, and the maximum is {MAX_TEMPORARIES}")
+    return declared
+
+
+def _same(param: Param, expected: Param) -> bool:
+    names = ("kind", "type", "access", "format", "sample")
+    return all(getattr(param, name) == getattr(expected, name) for name in names)
+
+
+def _declaration(param: Param) -> Array | Scalar | Sampler | None:
     role, extra = param.extra.get("role"), param.extra
-    if param.kind == "scalar" and role == "input":
+    if param.kind == "scalar":
         value = extra.get("value")
-        if value is None or type(value) in (bool, int, float):
-            return Scalar(param.name, param.type, value)
-    elif param.kind == "sampler" and role == "sampler":
-        return Sampler(param.name, str(extra.get("filter")), str(extra.get("address")))
-    elif param.kind in ("buffer", "image") and role in ROLES:
-        shape = extra.get("shape")
-        cleared = extra.get("cleared", False)
-        texel = IMAGE_FORMATS.get(param.format)
-        is_known = texel is not None or param.kind == "buffer"
-        if isinstance(shape, list) and 1 <= len(shape) <= MAX_RANK and type(cleared) is bool and is_known:
-            try:
-                lengths = tuple(map(_expression, shape))
-            except ValueError as error:
-                raise FormatError(f"{subject}: the shape of {quote_name(param.name)} {error}", kind="program", function=function) from None
-            return Array(param.name, role, texel.dtype if texel else param.type, lengths, param.format, cleared)
-    raise FormatError(f"{subject}: the declaration of {quote_name(param.name)} is invalid", kind="program", function=function)
+        return Scalar(param.name, param.type, value) if role == "input" and type(value) in (bool, int, float, type(None)) else None
+    if param.kind == "sampler":
+        return Sampler(param.name, str(extra.get("filter")), str(extra.get("address"))) if role == "sampler" else None
+    shape, cleared, texel = extra.get("shape"), extra.get("cleared", False), IMAGE_FORMATS.get(param.format)
+    if not isinstance(role, str) or role not in ROLES or (texel is None) is (param.kind == "image"):
+        return None
+    if not isinstance(shape, (list, tuple)) or not 1 <= len(shape) <= MAX_RANK or type(cleared) is not bool:
+        return None
+    try:
+        lengths = tuple(map(read_expression, shape))
+    except ExpressionError as error:
+        raise ExpressionError(f"the shape of {quote_name(param.name)} {error}") from None
+    return Array(param.name, role, texel.dtype if texel else param.type, lengths, param.format, cleared)
 
 
-def _expression(value: object, depth: int = 0) -> Expression:
-    """Return the expression of a plain value. Raise ValueError with the reason, as the end of a sentence."""
-    if type(value) is int and LEAST <= value <= MOST:
+def _read_code(reader: Reader) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...]]:
+    requires: list[tuple[str, Expression, Expression]] = []
+    steps: list[Step] = []
+    keys: dict[str, None] = {}
+    for _ in range(reader.read_map()):
+        reader.field = key = reader.read_key(keys)
+        keys[key] = None
+        if key == "requires":
+            requires = [_comparison(reader) for _ in range(_count(reader, MAX_STEPS, "comparisons"))]
+        elif key == "steps":
+            for number in range(_count(reader, MAX_STEPS, "steps")):
+                reader.field = f"step {number + 1}"
+                steps.append(_step(reader))
+        else:
+            reader.read_value()
+    reader.finish()
+    return tuple(requires), tuple(steps)
+
+
+def _count(reader: Reader, most: int, what: str) -> int:
+    count = reader.read_array()
+    if count > most:
+        raise reader.error(f"{count} {what}, and the maximum is {most}")
+    return count
+
+
+def _comparison(reader: Reader) -> tuple[str, Expression, Expression]:
+    start = reader.at
+    if reader.read_array() != 3 or (name := reader.read_str()) not in COMPARISONS:
+        raise reader.error("expected a comparison", start)
+    return name, _integer(reader), _integer(reader)
+
+
+def _step(reader: Reader) -> Step:
+    start = reader.at
+    if reader.read_array() != 3:
+        raise reader.error("expected a kernel, its arguments and its launch", start)
+    kernel = reader.read_str()
+    count = reader.read_map()
+    if count > MAX_ARGUMENTS:
+        raise reader.error(f"{count} arguments, and the maximum is {MAX_ARGUMENTS}", start)
+    arguments: dict[str, Any] = {}
+    for _ in range(count):
+        argument = reader.read_key(arguments)
+        arguments[argument] = _value(reader)
+    launch: dict[str, Any] = {}
+    for _ in range(reader.read_map()):
+        key = reader.read_key(launch)
+        launch[key] = tuple([_integer(reader) for _ in range(_count(reader, 3, "dimensions"))]) if key in _DIMS else reader.read_value()
+    return Step(kernel, arguments, *(launch.get(word, ()) for word in _DIMS))
+
+
+def _integer(reader: Reader) -> Expression:
+    start = reader.at
+    value = _value(reader)
+    if type(value) in (bool, float):
+        raise reader.error("expected an integer expression", start)
+    result: Expression = value
+    return result
+
+
+def _value(reader: Reader) -> Any:
+    start = reader.at
+    value = reader.read_value()
+    if type(value) in (bool, float):
         return value
-    if isinstance(value, str) and value:
-        return value
-    if isinstance(value, list) and value and isinstance(value[0], str) and value[0] in OPERATORS:
-        count = len(value) - 1
-        if depth >= MAX_DEPTH:
-            raise ValueError(f"has an expression that is nested more than {MAX_DEPTH} deep")
-        if count == 2 or (value[0] in ("min", "max") and 2 < count <= MAX_RANK):
-            return (value[0], *[_expression(each, depth + 1) for each in value[1:]])
-    raise ValueError("has a value that is no expression")
-
-
-class _Steps:
-    """Read the code of a program."""
-
-    def __init__(self, code: Binary, subject: str) -> None:
-        self._reader = Reader(memoryview(code), f"the code of {subject}", "program")
-        self._operators = 0
-
-    def read(self) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...]]:
-        reader = self._reader
-        requires: list[tuple[str, Expression, Expression]] = []
-        steps: list[Step] = []
-        keys: dict[str, None] = {}
-        for _ in range(reader.read_map()):
-            reader.field = key = reader.read_key(keys)
-            keys[key] = None
-            if key == "requires":
-                requires = [self._comparison() for _ in range(self._count(MAX_STEPS, "comparisons"))]
-            elif key == "steps":
-                for number in range(self._count(MAX_STEPS, "steps")):
-                    reader.field = f"step {number + 1}"
-                    steps.append(self._step())
-            else:
-                reader.read_value()
-        reader.finish()
-        return tuple(requires), tuple(steps)
-
-    def _count(self, most: int, what: str) -> int:
-        count = self._reader.read_array()
-        if count > most:
-            raise self._reader.error(f"{count} {what}, and the maximum is {most}")
-        return count
-
-    def _comparison(self) -> tuple[str, Expression, Expression]:
-        start = self._reader.at
-        if self._reader.read_array() != 3 or (name := self._reader.read_str()) not in COMPARISONS:
-            raise self._reader.error("expected a comparison", start)
-        return name, self._integer(), self._integer()
-
-    def _step(self) -> Step:
-        reader = self._reader
-        start = reader.at
-        if reader.read_array() != 3:
-            raise reader.error("expected a kernel, its arguments and its launch", start)
-        kernel = reader.read_str()
-        count = reader.read_map()
-        if count > MAX_ARGUMENTS:
-            raise reader.error(f"{count} arguments, and the maximum is {MAX_ARGUMENTS}", start)
-        arguments: dict[str, Any] = {}
-        for _ in range(count):
-            argument = reader.read_key(arguments)
-            arguments[argument] = self._value()
-        launch: dict[str, tuple[Expression, ...]] = {}
-        for _ in range(reader.read_map()):
-            key = reader.read_key(launch)
-            if key in _DIMS:
-                dims = [self._integer() for _ in range(self._count(3, "dimensions"))]
-                launch[key] = tuple(dims)
-            else:
-                reader.read_value()
-        return Step(kernel, arguments, **launch)
-
-    def _integer(self) -> Expression:
-        start = self._reader.at
-        value = self._value()
-        if type(value) in (int, str, tuple):
-            result: Expression = value
-            return result
-        raise self._reader.error("expected an integer expression", start)
-
-    def _value(self, depth: int = 0) -> Any:
-        reader = self._reader
-        start = reader.at
-        if not (start < len(reader.data) and 0x90 <= reader.data[start] <= 0x9F):
-            value = reader.read_value()
-            if type(value) in (bool, float) or (type(value) is int and LEAST <= value <= MOST) or (isinstance(value, str) and value):
-                return value
-            raise reader.error("expected a name, a number or an expression", start)
-        self._operators += 1
-        if depth >= MAX_DEPTH or self._operators > _MAX_OPERATORS:
-            raise reader.error(f"expressions nested more than {MAX_DEPTH} deep, or with more than {_MAX_OPERATORS} operators", start)
-        count = reader.read_array()
-        name = reader.read_str()
-        if name not in OPERATORS or not (count == 3 or (count > 3 and name in ("min", "max"))):
-            raise reader.error(f"expected an operator and its operands, found {quote_name(name)} with {count - 1}", start)
-        operands: Sequence[Any] = [self._value(depth + 1) for _ in range(count - 1)]
-        if any(type(each) not in (int, str, tuple) for each in operands):
-            raise reader.error("an operand is no integer expression", start)
-        return (name, *operands)
+    try:
+        return read_expression(value)
+    except ExpressionError as error:
+        raise reader.error(f"it {error}", start) from None

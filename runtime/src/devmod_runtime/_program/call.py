@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from threading import Lock
 
 from devmod._arrays.elements import bytes_of
 from devmod._values.dtypes import describe_value
@@ -14,6 +15,7 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import HostView, host_view
 from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream, current_stream
+from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.call import overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._program.plan import Plan, Shapes
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod_runtime._program.function import ProgramFunction
+    ProgramFunction = Any  # its module imports this one
 else:
     from devmod._util.numpy import np
 
@@ -124,6 +126,8 @@ class ProgramCall:
                 expected = f"(height, width, {channels})" if channels > 1 else "(height, width)"
                 raise ConversionError(f"has the shape {shape}; expected {expected} for an image of {declared.format}")
             shape = shape[:2]
+            if not view.nbytes:
+                raise ConversionError(f"has the shape {view.shape}, and an image has lengths of 1 or more")
         return view, shape
 
     def _check_overlaps(self) -> None:
@@ -320,8 +324,14 @@ class PreparedProgram:
     _queue: Callable[[], object]
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        self._queue = stream.prepare(shape)
-        return self._queue
+        queue, lock = stream.prepare(shape), fork_safe(Lock())
+
+        def locked() -> None:
+            with lock:  # several threads may call it, and its launches share the temporaries
+                queue()
+
+        self._queue = locked
+        return locked
 
     def time(self, stream: Stream, shape: Any, values: object) -> float:
         before = stream.record()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from _weakref import ref
+from functools import partial
 
+from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod._values.shapes import declaration_text, program_text
-from devmod.backend import ConversionError, escape
+from devmod._values.shapes import declaration_text
+from devmod.backend import ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_readers.programs import Scalar, names_in
 from devmod_runtime._device.device_array import DeviceArray
@@ -21,33 +23,38 @@ from devmod_runtime._program.plan import steps_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from inspect import Signature
-    from typing import Any
+    from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo
     from devmod_readers.programs import Program
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.function import Function
-    from devmod_runtime._program.module import ProgramModule
     from devmod_runtime._program.plan import Plan
 
 #: The number of shapes whose lengths and launches are cached.
 _MAX_CACHED = 64
+#: The number of launches that are cached of a program with temporary images, which each set of launches owns.
+_MAX_WITH_IMAGES = 4
+#: The roles of parameters that a call has.
+_CALL_ROLES = ("input", "update", "output")
+_NO_GRID = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
 
 
 def _describe(function: ProgramFunction) -> str:
     """Return the docstring of a program: its signature, its parameters and its kernels."""
     program, interface = function.program, function.info.interface
     assert interface is not None
-    lines = [f"The program {function.name}{program_text(interface)} on {function.kind}.", "", "Parameters", "----------"]
+    lines = [f"The program {function.name}{interface_text(interface)} on {function.kind}.", "", "Parameters", "----------"]
     by_name = {each.name: each for each in interface.params}
     for name in function.names:
         lines.append(declaration_text(by_name[name]))
     for array in program.arrays("output"):
         lines.append(f"{declaration_text(by_name[array.name])}, by name; default: a new array, which is returned")
-    lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {len(program.steps)} steps"]
+    steps = f"{len(program.steps)} step{'s' if len(program.steps) > 1 else ''}"
+    lines += ["", "Kernels", "-------", f"    {', '.join(program.kernels)}, in {steps}"]
     return escape("\n".join(lines))
 
 
@@ -88,10 +95,11 @@ class ProgramFunction(ProcessLocal):
     __signature__ = InstanceSignature(_signature)
 
     def __init__(
-        self, module: ProgramModule, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
+        self, module: Any, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
     ) -> None:
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
         self.name, self.kind, self._fixed = program.name, device.kind, fixed
+        self._resolve: Callable[[Device], Any] = partial(module._function_on, self.name)
         self.scalars = {each.name: each for each in program.scalars}
         self.defaults = {each.name: each.default for each in program.scalars if each.default is not None}
         given = [each.name for each in program.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") == "input"]
@@ -106,6 +114,7 @@ class ProgramFunction(ProcessLocal):
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
         self._plans: dict[Any, Plan] = {}
+        self._most_plans = _MAX_WITH_IMAGES if any(each.format for each in program.arrays("temporary")) else _MAX_CACHED
         references.add(ref(self, references.discard))
 
     def _sizes(self) -> tuple[str, ...]:
@@ -192,8 +201,18 @@ class ProgramFunction(ProcessLocal):
         found = find_device(device) if isinstance(device, str) else device
         if not isinstance(found, Device):
             raise self.error(f"on() takes a device, such as {self.kind!r}, got {type(device).__name__}", "device")
-        result: ProgramFunction = self.module._function_on(self.name, found)
+        result: ProgramFunction = self._resolve(found)
         return result
+
+    def replace(self, *, resolve: Callable[[Device], Any]) -> Self:
+        """Return the same program, of which `on` returns what `resolve` returns for a device."""
+        result = object.__new__(type(self))
+        result.__dict__.update(self.__dict__, _resolve=resolve)
+        return result
+
+    def __getitem__(self, dims: object) -> NoReturn:
+        """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
+        raise self.error(f"f[…] is no launch: {_NO_GRID}", "grid")
 
     def default_device(self) -> Device:
         """Return the device of a call without device arrays, as for a function."""
@@ -233,7 +252,7 @@ class ProgramFunction(ProcessLocal):
 
     def keep_plan(self, key: Any, plan: Plan) -> None:
         """Cache the launches."""
-        if len(self._plans) >= _MAX_CACHED:
+        if len(self._plans) >= self._most_plans:
             self._plans.clear()
         self._plans[key] = plan
 
@@ -247,26 +266,50 @@ class ProgramFunction(ProcessLocal):
             if name in values:
                 raise self.error(f"the argument {name!r} is given by position and by name", name)
             if name not in names and name not in self.outputs:
+                if name in ("grid", "threads", "block", "shared_memory"):
+                    raise self.error(f"it takes no {name}=: {_NO_GRID}", name)
                 known = [*names, *self.outputs]
                 raise self.error(f"it has no argument {name!r}; it has {list_names(known)}{did_you_mean(name, known)}", name)
             values[name] = value
-        if len(values) < len(names) or self.outputs:
-            missing = [each for each in names if each not in values and each not in self.defaults]
-            if missing:
-                raise self.error(f"it also needs {list_names(missing)}", missing[0])
-            values = {**self.defaults, **values}
-        return values
+        missing = [each for each in names if values.get(each) is None and each not in self.defaults]
+        if missing:
+            raise self.error(f"it also needs {list_names(missing)}", missing[0])
+        return {**self.defaults, **values}
 
     def _other(self, values: Mapping[str, Any]) -> ProgramFunction | None:
         """Return the program on the device of the first device array, if that is another one of the kind."""
+        if self._fixed:
+            return None
         for value in values.values():
-            if isinstance(value, (DeviceArray, Image)):
-                if value.device is self.device or value.device.kind != self.kind or self._fixed:
+            device = self._device_of(value)
+            if device is not None:
+                if device is self.device or device.kind != self.kind:
                     return None
-                result: ProgramFunction = self.module._function_on(self.name, value.device)
+                result: ProgramFunction = self.module._function_on(self.name, device)
                 return result
         return None
 
+    def _device_of(self, value: Any) -> Device | None:
+        """Return the device of an argument; None for one of the host."""
+        if not isinstance(value, (DeviceArray, Image)):
+            if isinstance(value, (int, float)) or type(value).__module__ == "numpy" or value is None:
+                return None
+            try:
+                adopted = next(iter(self.functions.values()))._launcher.adopt(value)
+            except ConversionError:
+                return None  # the call raises it with the argument
+            if adopted is None:
+                return None
+            value = adopted[0]
+        device: Device = value.device
+        return device
+
+    def _repr_html_(self) -> str:
+        interface = self.info.interface
+        assert interface is not None
+        rows = [declaration_text(each).partition(": ")[::2] for each in interface.params if each.extra.get("role") in _CALL_ROLES]
+        return html_table(f"{self.kind} program {self.name}", rows, ("argument", "type"))
+
     def __repr__(self) -> str:
         assert self.info.interface is not None
-        return escape_line(f"<Program {self.kind} {self.name}{program_text(self.info.interface, short=True)}>")
+        return escape_line(f"<Program {self.kind} {self.name}{interface_text(self.info.interface, short=True)}>")

@@ -16,6 +16,7 @@ from devmod.errors import (
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
+    did_you_mean,
     list_names,
     pip_install,
     quote_name,
@@ -26,10 +27,10 @@ from devmod_runtime._program.plan import Shapes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any, Self
 
-    from devmod import Array, Module
+    from devmod import Array, Function, Module
     from devmod.backend import Binary
     from devmod_runtime._device.device import Device
 
@@ -97,19 +98,24 @@ class ProgramModule(PayloadModule):
         Raises
         ------
         ArgumentError
-            A length is missing, or the program does not take these lengths.
+            A length is missing or unknown, or the program does not take these lengths.
         """
         program = self.program(name)
-        values: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer and each.default is not None}
-        values |= lengths
+        scalars: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer}
+        names = {each for array in program.arrays() for length in array.shape for each in names_in(length)} | scalars.keys()
         needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
         needed += [each for _, *operands in program.requires for each in operands]
+        values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
 
         def error(text: str, argument: str) -> ArgumentError:
             return ArgumentError(f"the program {quote_name(name)}: {text}", kind="program", function=name, argument=argument)
 
+        if unknown := [each for each in lengths if each not in names]:
+            raise error(f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}", unknown[0])
+        if wrong := [each for each, value in lengths.items() if type(value) is not int]:
+            raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
-            raise error(f"the memory of its temporaries also depends on {list_names(missing)}", missing[0])
+            raise error(f"it also needs {list_names(missing)}", missing[0])
         about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
         return Shapes(about, values).temporary_bytes
 
@@ -157,7 +163,7 @@ class ProgramModule(PayloadModule):
                         argument="device",
                     )
         reasons: list[tuple[str, DevmodError]] = []
-        for kind, found, kernels, why in program_verdicts(name, self, device):
+        for _, kind, found, kernels, why in program_verdicts(name, [self], device):
             if isinstance(why, DevmodError):
                 reasons.append((kind, why))
                 continue
@@ -171,12 +177,24 @@ class ProgramModule(PayloadModule):
         where = "here" if device is None else f"on {device}"
         raise family(f"the program {quote_name(name)} cannot run {where}:{lines}", kind="program", function=name)
 
-    def _function(self, program: Program, device: Device, kernels: dict[str, Module], *, fixed: bool) -> ProgramFunction:
-        candidates = {}
-        for kernel, module in kernels.items():
+    def _function(self, program: Program, device: Device, kernels: dict[str, Iterator[Module]], *, fixed: bool) -> ProgramFunction:
+        functions, candidates = {}, {}
+        for kernel, modules in kernels.items():
+            module, functions[kernel] = _first_built(kernel, modules, device)
             spec = find_spec(module.kind)
             interface = module.functions[kernel].interface
             candidates[kernel] = [Candidate(describe_candidate(module), spec is None or spec.has_grid, interface)]
         check_kernels(program, candidates)
-        functions = {kernel: module._function_on(kernel, device) for kernel, module in kernels.items()}
         return ProgramFunction(self, program, self.functions[program.name], device, functions, fixed=fixed)
+
+
+def _first_built(kernel: str, modules: Iterator[Module], device: Device) -> tuple[Module, Function]:
+    """Return the first candidate of a kernel that can be built for a device, and its function. Raise the error of the first if none can."""
+    first: DevmodError | None = None
+    for module in modules:
+        try:
+            return module, module._function_on(kernel, device)
+        except _UNAVAILABLE as error:
+            first = first or error
+    assert first is not None
+    raise first

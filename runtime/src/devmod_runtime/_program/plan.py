@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from devmod.errors import DevmodError
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._program.function import ProgramFunction
 
     Error = Callable[[str, str], ArgumentError]
+    ProgramFunction = Any  # its module imports this one
 
 
 class Shapes:
@@ -55,7 +55,10 @@ class Shapes:
         program, error = function.program, function.error
         self.values = values
         for name, left, right in program.requires:
-            one, two = (_value(each, values, "requires", error) for each in (left, right))
+            try:
+                one, two = evaluate(left, values), evaluate(right, values)
+            except ExpressionError as problem:
+                raise error(f"requires: {problem}", "") from None
             if not COMPARISONS[name](one, two):
                 text = f"{expression_text(left)} {name} {expression_text(right)}"
                 raise error(f"it requires {text}, and that is {one} {name} {two}", "")
@@ -63,9 +66,14 @@ class Shapes:
         self.nbytes: dict[str, int] = {}
         sizes: dict[str, int] = {}
         for array in program.arrays("output", "temporary"):
-            lengths = tuple(_value(each, values, f"the shape of {array.name!r}", error) for each in array.shape)
+            try:
+                lengths = tuple([evaluate(each, values) for each in array.shape])
+            except ExpressionError as problem:
+                raise error(f"the shape of {array.name!r}: {problem}", array.name) from None
             if min(lengths) < 0:
                 raise error(f"the shape of {array.name!r} is {lengths}, which has a negative length", array.name)
+            if array.format and not all(lengths):
+                raise error(f"the shape of the image {array.name!r} is {lengths}; expected lengths of 1 or more", array.name)
             self.lengths[array.name] = lengths
             nbytes = self.nbytes[array.name] = array.nbytes(lengths)
             if nbytes >= 2**63:
@@ -78,13 +86,6 @@ class Shapes:
     def temporary_bytes(self) -> int:
         """The bytes of all buffers of temporaries."""
         return sum(self.sizes)
-
-
-def _value(expression: Any, values: dict[Any, int], place: str, error: Error) -> int:
-    try:
-        return evaluate(expression, values)
-    except ExpressionError as problem:
-        raise error(f"{place}: {problem}", "") from None
 
 
 class Step:
@@ -106,19 +107,24 @@ class Step:
     arguments
         The kernel's arguments, each with what the step gives for it: the name of an array, an image, a sampler or a scalar, an expression,
         a number, the default, or a mapping of these for the members of a struct.
-    is_plain
-        Whether the arrays of a call, whose types are those of the program, need no further check.
+    names
+        The arrays, images and samplers among them.
+    places
+        For each argument the key of its slot in a plan: steps with the same key share the slot. None for literals: 0.0 is equal to -0.0.
+    extent
+        The expressions of the grid, the block and the threads.
     """
 
     def __init__(self, function: ProgramFunction, number: int, cleared: Sequence[str]) -> None:
         self.program, self._number, self.cleared = function, number, cleared
         step = function.program.steps[number]
         self.function = function.functions[step.kernel]
-        self._dims = (step.grid, step.block, step.threads) if self.function._launcher.has_grid else ((), (), ())
+        self.extent = (step.grid, step.block, step.threads) if self.function._launcher.has_grid else ((), (), ())
         interface = self.function._signature.interface
         assert interface is not None
         self.arguments: list[tuple[Argument, Any]] = []
-        self.is_plain = True
+        self.names: list[str] = []
+        self.places: list[Any] = []
         for argument, param in zip(self.function._signature.arguments, interface.params, strict=True):
             given: Any
             if param.name in step.arguments:
@@ -128,15 +134,15 @@ class Step:
             else:
                 given = argument.default
             self.arguments.append((argument, given))
-            declared = function.program.declared.get(given) if isinstance(given, str) else None
-            if isinstance(declared, (Array, Sampler)):
-                is_exact = argument.kind == "buffer" and declared.type == argument.type and not argument.size  # type: ignore[union-attr]
-                self.is_plain = self.is_plain and is_exact and not argument.is_padded and argument.packed is None
+            if isinstance(given, str) and isinstance(function.program.declared.get(given), (Array, Sampler)):
+                self.names.append(given)
+            is_memory = given in self.names[-1:] and argument.packed is None
+            self.places.append(given if is_memory else (argument, given) if type(given) in (str, tuple) else None)
 
     def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
         """Return the grid, the block and the threads."""
         try:
-            return tuple(tuple(evaluate(each, values) for each in dims) or None for dims in self._dims)
+            return tuple(tuple(evaluate(each, values) for each in dims) or None for dims in self.extent)
         except ExpressionError as problem:
             raise self._error(problem) from None
 
@@ -258,14 +264,10 @@ class Plan:
                 numbers[name] = start + len(self._fixed)
                 self._fixed.append(array.memory if isinstance(array, DeviceArray) else array)
 
-        def number_of(step: Step, argument: Argument, given: Any) -> int:
-            """Return the slot of a kernel's value."""
-            place = given if type(given) is str and given in arrays and argument.packed is None else (argument, given)
-            shared = type(given) in (str, tuple)  # 0.0 is equal to -0.0
-            if shared and place in numbers:
-                return numbers[place]
+        def number_of(step: Step, argument: Argument, given: Any, place: Any) -> int:
+            """Return a new slot of a kernel's value."""
             number = start + len(self._fixed)
-            if shared:
+            if place is not None:
                 numbers[place] = number
             value, make = None, step.maker(argument, given, values, arrays, numbers, scalars)
             if make is None:
@@ -276,23 +278,27 @@ class Plan:
             self._fixed.append(value)
             return number
 
+        # Arrays of the same type and shape have the same checks.
+        forms = {name: (each.dtype, each.shape) if isinstance(each, DeviceArray) else each for name, each in arrays.items()}
         queues: dict[Any, Callable[[list[Any]], object] | None] = {}
         for step in function.steps:
             for name in step.cleared:
                 if nbytes := shapes.nbytes[name]:
                     self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
-            dims = step.dims(values)
-            key = step.function, dims
-            if not step.is_plain or key not in queues:
-                call = step.call(stream, dims, values, arrays, scalars)
+            key = step.function, step.extent, *[forms[name] for name in step.names]
+            if key not in queues:
+                call = step.call(stream, step.dims(values), values, arrays, scalars)
                 queues[key] = None if call.shape is None else call.enqueue
             queue = queues[key]
             if queue is None:
                 continue
             try:
-                taken = [number_of(step, argument, given) for argument, given in step.arguments]
+                taken = [
+                    numbers[place] if place in numbers else number_of(step, argument, given, place)
+                    for (argument, given), place in zip(step.arguments, step.places, strict=True)
+                ]
             except ConversionError:
-                step.call(stream, dims, values, arrays, scalars)  # raises the error with its argument
+                step.call(stream, step.dims(values), values, arrays, scalars)  # raises the error with its argument
                 raise
             self._launches.append((queue, _taker(taken)))
 
