@@ -15,12 +15,11 @@ from backend_checks import first_device
 
 import devmod
 from devmod._cli import main
+from devmod.testing import assert_kernel
 
 CL = """
 kernel void square_sums(global const float *x, global float *sums, uint rows, uint columns) {
-    uint row = get_global_id(0);
-    if (row >= rows) return;
-    float sum = 0;
+    uint row = get_global_id(0); float sum = 0; if (row >= rows) return;
     for (uint c = 0; c < columns; ++c) sum += x[row * columns + c] * x[row * columns + c];
     sums[row] += sum;
 }
@@ -30,31 +29,20 @@ kernel void scale(global const float *x, global const float *sums, global const 
     if (i < count) y[i] = x[i] * rsqrt(sums[i / columns] / columns + epsilon) * weight[i % columns];
 }
 """
-SUMS = """#version 450
-layout(local_size_x = 64) in;
-layout(binding = 0) readonly buffer X { float x[]; };
-layout(binding = 1) buffer S { float sums[]; };
-layout(push_constant) uniform P { uint rows; uint columns; };
-void main() {
-    uint row = gl_GlobalInvocationID.x;
-    if (row >= rows) return;
-    float sum = 0;
+HEAD = "#version 450\nlayout(local_size_x = 64) in; layout(binding = 0) readonly buffer X { float x[]; };\n"
+SUMS = f"""{HEAD}layout(binding = 1) buffer S {{ float sums[]; }};
+layout(push_constant) uniform P {{ uint rows; uint columns; }};
+void main() {{
+    uint row = gl_GlobalInvocationID.x; float sum = 0; if (row >= rows) return;
     for (uint c = 0; c < columns; ++c) sum += x[row * columns + c] * x[row * columns + c];
     sums[row] += sum;
-}
-"""
-SCALE = """#version 450
-layout(local_size_x = 64) in;
-layout(binding = 0) readonly buffer X { float x[]; };
-layout(binding = 1) readonly buffer S { float sums[]; };
-layout(binding = 2) readonly buffer W { float weight[]; };
-layout(binding = 3) buffer Y { float y[]; };
-layout(push_constant) uniform P { uint count; uint columns; float epsilon; };
-void main() {
+}}"""
+SCALE = f"""{HEAD}layout(binding = 1) readonly buffer S {{ float sums[]; }}; layout(binding = 2) readonly buffer W {{ float weight[]; }};
+layout(binding = 3) buffer Y {{ float y[]; }}; layout(push_constant) uniform P {{ uint count; uint columns; float epsilon; }};
+void main() {{
     uint i = gl_GlobalInvocationID.x;
     if (i < count) y[i] = x[i] * inversesqrt(sums[i / columns] / float(columns) + epsilon) * weight[i % columns];
-}
-"""
+}}"""
 STEPS = [
     "square_sums(x=x, sums=sums, rows=rows, columns=columns, threads=rows)",
     "scale(x=x, sums=sums, weight=weight, y=y, count=rows*columns, columns=columns, epsilon=epsilon, threads=rows*columns)",
@@ -153,19 +141,14 @@ def test_verify_finds_a_wrong_kernel_in_a_program(wrong: dict[str, str], step: s
         {},
         {"sums": SUMS.replace("c = 0; c < columns; ++c", "c = columns; c-- > 0;")},  # the sum in another order
         {"scale": SCALE.replace("* inversesqrt(", "/ sqrt(")},
+        # A temporary that two kernels use in their own way.
+        {"sums": SUMS.replace("+= sum", "+= sum / 2"), "scale": SCALE.replace("sums[i / columns] /", "2 * sums[i / columns] /")},
     ],
-    ids=["the same", "another order", "a division"],
+    ids=["the same", "another order", "a division", "another temporary"],
 )
 def test_verify_finds_no_fault_in_rounding(innocent: dict[str, str]) -> None:
     first, second = verified(normalize(kernels(**innocent)))
     assert (first, second[:2]) == (("opencl", "reference", ""), ("vulkan", "agrees"))
-
-
-@pytest.mark.usefixtures("in_process")
-def test_verify_does_not_compare_the_temporaries_of_sound_results() -> None:
-    """Candidates may use a temporary in their own way: here one halves it, and doubles it in the next step."""
-    halved = {"sums": SUMS.replace("+= sum", "+= sum / 2"), "scale": SCALE.replace("sums[i / columns] /", "2 * sums[i / columns] /")}
-    assert [each[1] for each in verified(normalize(kernels(**halved)))] == ["reference", "agrees"]
 
 
 def test_verify_in_other_processes_lists_a_program_before_its_kernels(capsys: pytest.CaptureFixture[str], file: str) -> None:
@@ -185,10 +168,9 @@ def test_verify_in_other_processes_lists_a_program_before_its_kernels(capsys: py
 def test_verify_names_the_step_that_writes_outside() -> None:
     first, second = verified(normalize(kernels(sums=SUMS.replace("row >= rows", "row >= rows + 1"))), rows=8)
     assert (first[1], second[1]) == ("ran", "writes outside")
-    start = (
-        "the vulkan program 'normalize', step 1: the vulkan function 'square_sums' has written outside of argument 2 'sums': sums[8] is "
+    assert second[2].startswith(
+        "the vulkan program 'normalize', step 1: the vulkan function 'square_sums' has written outside of argument 2 'sums'"
     )
-    assert second[2].startswith(start)
 
 
 @pytest.mark.usefixtures("in_process")
@@ -217,22 +199,17 @@ def test_a_program_that_accepts_no_lengths_is_listed(capsys: pytest.CaptureFixtu
 
 
 IMAGES = {
-    "opencl": """
-kernel void halve(read_only image2d_t source, sampler_t s, write_only image2d_t half_size, int width, int height) {
+    "opencl": """kernel void halve(read_only image2d_t source, sampler_t s, write_only image2d_t half_size, int width, int height) {
     int2 at = (int2)(get_global_id(0), get_global_id(1));
     if (at.x < width && at.y < height) write_imagef(half_size, at, read_imagef(source, s, (convert_float2(at) + 0.5f) / (float2)(width, height)));
-}
-""",
+}""",
     "vulkan": """#version 450
-layout(local_size_x = 8, local_size_y = 8) in;
-layout(binding = 0) uniform texture2D source;
-layout(binding = 1) uniform sampler s;
-layout(binding = 2, rgba8) uniform writeonly image2D half_size;
-layout(push_constant) uniform P { int width; int height; };
+layout(local_size_x = 8, local_size_y = 8) in; layout(binding = 0) uniform texture2D source; layout(binding = 1) uniform sampler s;
+layout(binding = 2, rgba8) uniform writeonly image2D half_size; layout(push_constant) uniform P { int width; int height; };
 void main() {
     ivec2 at = ivec2(gl_GlobalInvocationID.xy);
-    if (at.x < width && at.y < height)
-        imageStore(half_size, at, textureLod(sampler2D(source, s), (vec2(at) + 0.5f) / vec2(width, height), 0.0f));
+    if (at.x >= width || at.y >= height) return;
+    imageStore(half_size, at, textureLod(sampler2D(source, s), (vec2(at) + 0.5f) / vec2(width, height), 0.0f));
 }""",
 }
 
@@ -406,10 +383,10 @@ def test_a_program_is_compared_with_a_reference() -> None:
     def reference(x: Any, weight: Any) -> Any:
         return x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * weight
 
-    devmod.testing.assert_kernel(normalize()["normalize"].on(device), reference, cases)
+    assert_kernel(normalize()["normalize"].on(device), reference, cases)
     wrong = normalize(kernels(sums=SUMS.replace("c = 0", "c = 1")))["normalize"].on(device)
     with pytest.raises(AssertionError, match=r"normalize: y differs from the reference in \d+ of 8 elements"):
-        devmod.testing.assert_kernel(wrong, lambda **case: {"y": reference(**case)}, cases)
+        assert_kernel(wrong, lambda **case: {"y": reference(**case)}, cases)
 
 
 # -- inspect

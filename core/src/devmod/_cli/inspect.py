@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import click
@@ -144,16 +144,11 @@ def _show_temporaries(file: str, functions: tuple[str, ...], text: str, as_json:
         owners = {name: each for each in modules for name in each}
         if unknown := [each for each in functions if each not in owners]:
             raise function_not_found(PROGRAM, unknown[0], list(owners))
-        found = {name: owners[name]._use(partial(_temporary_bytes, name, lengths)) for name in functions or owners}
+        found = {name: owners[name]._use(methodcaller("temporary_bytes", name, lengths)) for name in functions or owners}
     if as_json:
         print_json(found)
     for name, count in () if as_json else found.items():
         echo(f"{name}: {size(count)} of temporaries for {', '.join(f'{each}={number}' for each, number in lengths.items())}")
-
-
-def _temporary_bytes(name: str, lengths: dict[str, int], programs: Any) -> int:
-    count: int = programs.temporary_bytes(name, lengths)
-    return count
 
 
 def _print_missing(description: dict[str, Any]) -> None:

@@ -444,12 +444,9 @@ class _Trials:
         place = device_label(device)
         # The block of a candidate that has none of its own.
         block = self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None)
-        kernels = (
-            []
-            if module.kind != PROGRAM
-            else [_info(each, kernel) for kernel, all_ in program_kernels(name, module).items() for each in all_]
-        )
-        launched = [each.interface for each in kernels if each is not None and each.interface is not None] or interfaces
+        kernels = program_kernels(name, module).items() if module.kind == PROGRAM else ()
+        infos = [_info(each, kernel) for kernel, all_ in kernels for each in all_]
+        launched = [each.interface for each in infos if each is not None and each.interface is not None] or interfaces
         blocks = [_triple(each.block or each.default_block or block or _OPEN_BLOCK) for each in launched]
         largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [*_OPEN_BLOCK]
         launches = [equal_numbers(interfaces), distinct_numbers(interfaces, {*largest, *chain(*blocks)})]
