@@ -193,6 +193,8 @@ def _program_on(
     """Return the first device of a kind on which each kernel of a program has candidates that fit, and these; an error without one."""
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
+    if not described and (problem := _not_runnable(program)) is not None:
+        raise problem
     interface = interface_of(program, name)
     if interface is not None and interface.needs:
         upgrade = pip_install("--upgrade devmod-core devmod-runtime")
