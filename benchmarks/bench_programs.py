@@ -1,21 +1,23 @@
-"""Programs: the host's time of a bound program and of a program's calls, beside the same launches by hand, and the memory of temporaries.
+"""Programs: a bound program, its calls, and its first call beside the same launches by hand, and the memory of temporaries.
 
     python benchmarks/bench_programs.py [--rounds 101] [--kinds opencl,vulkan,webgpu,hexagon] [--before PYTHON]
 
-The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries of which at most 3 are alive at once. By hand,
-the user keeps 3 temporaries, and launches the functions of the same file in a loop. On Vulkan, WebGPU and Hexagon the loop is in
-`stream.batch()`, which is the faster way. "Prepared" launches were bound before; a general call passes the arguments, and allocates the
-result as the program does. With new shapes, each call has a number of elements that no call before had; the temporaries by hand are large
-enough for all. "Load and first call" is a new process for each figure: `devmod.load` of the file, and a result in NumPy.
-Each round runs all contenders in an order of its own. The queue is drained before and after each, inside the measured time after it.
+The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of which three live at once. By hand, the
+user has four arrays for them, and launches the functions of the same file. "Prepared" launches were bound before, and run in
+`stream.batch()`. A general call passes the arguments, and allocates the result as the program does. With new shapes, each call has another
+number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is a new
+process for each figure, from the imports to a result in NumPy. Each round runs all contenders in an order of its own, and the figures are
+medians over the rounds. A time is until the device is done.
 
-`--before` is the Python of an environment with the devmod to compare with: a process of it runs the prepared launches in its batch, in
-turns with this process. The exit code is 1 if a ratio is over its bound.
+`--before PYTHON` compares a bound program with the batch of another devmod: two processes, one of them with that Python, take turns.
+On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The memory of temporaries is that of buffers for the chain,
+for the steps of a transformer, and for random programs. The exit code is 1 if a ratio is over its bound.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import statistics
@@ -24,6 +26,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +378,47 @@ def decoder_temporaries(layers: int, size: int = 2048, hidden: int = 5632, heads
     return _lives(steps, {"logits"})
 
 
+def driver_calls(kind: str) -> bool:
+    """Count the calls of the driver in one call of a bound program, on the stand-in driver of CUDA or ROCm."""
+    from vendor_driver import VendorDriver
+
+    driver = VendorDriver(kind)
+    if driver.on_hardware() or (reason := driver.missing()):
+        print(f"{kind}: no calls counted: {'this is no stand-in driver' if driver.on_hardware() else reason}")
+        return False
+    command = [sys.executable, __file__, "--count", kind]
+    process = subprocess.run(command, env=driver.environment(), check=True, stdout=subprocess.PIPE, text=True)
+    calls = json.loads(process.stdout)
+    print(f"{kind:8} calls of the driver: {calls}")
+    return report(kind, "graph launches and kernel launches of a bound program", calls["graphs"] + calls["launches"], 1, "one graph launch")
+
+
+def count(kind: str) -> int:
+    """Print the calls of the stand-in driver in one call of a bound program of 20 launches, as JSON."""
+    from vendor_driver import VendorDriver
+
+    driver = VendorDriver(kind)
+    driver.show()
+    names = ["x", *(f"t{number}" for number in range(LAUNCHES - 1)), "y"]
+    program = devmod.program(
+        "chain",
+        driver.add_kernel(),
+        inputs=["x: float32[n]"],
+        outputs=["y: float32[n]"],
+        temporaries=[f"{name}: float32[n]" for name in names[1:-1]],
+        steps=[devmod.step("add", a=one, b="x", c=two, n="n", threads="n", block=64) for one, two in pairwise(names)],
+    )["chain"]
+    device: Any = devmod.device(kind)
+    bound = program.bind(device.zeros(N, "float32"), y=device.empty(N, "float32"), stream=device.stream())
+    bound()
+    before = {name: driver.calls(name) for name in driver.functions}
+    bound()
+    made = {name: driver.calls(name) - number for name, number in before.items()}
+    graphs, launches = made.pop("launch_graph"), made.pop("launch")
+    print(json.dumps({"graphs": graphs, "launches": launches, **{name: number for name, number in made.items() if number}}))
+    return 0
+
+
 def report(kind: str, name: str, ratio: float, most: float, base: str) -> bool:
     """Print and record a ratio. Return whether it is over its bound."""
     over = check(f"{kind}, {name}", ratio, most, of=base)
@@ -468,7 +512,7 @@ def measure(kind: str, folder: Path, rounds: int, before: str) -> bool:
     ]
     for name, base, most in rows:
         failed |= report(kind, name, medians[name] / medians[base], most, base)
-    failed |= first_call(kind, {"program": file, "hand": plain}, max(rounds // 9, 1))
+    failed |= first_call(kind, {"program": file, "hand": plain}, max(rounds // 5, 1))
     return failed
 
 
@@ -476,12 +520,16 @@ def main() -> int:
     """Measure, print, and return the exit code."""
     if sys.argv[1:2] == ["--serve"]:
         return serve(*sys.argv[2:])
+    if sys.argv[1:2] == ["--count"]:
+        return count(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--kinds", default=KINDS)
     parser.add_argument("--before", default="")
     options = parser.parse_args()
     failed = memory_of_temporaries()
+    for vendor in ("cuda", "rocm"):
+        failed |= driver_calls(vendor)
     return int(each_kind(options.kinds, lambda kind, folder: measure(kind, folder, options.rounds, options.before)) or failed)
 
 

@@ -56,8 +56,13 @@ RUNS = {"opencl": (*SHADERS, "TVM's matmul"), "vulkan": SHADERS, "webgpu": (*SHA
 @pytest.mark.parametrize("kinds", [("opencl", "webgpu"), tuple(SOURCES)], ids=["two", "all"])
 def test_everything_runs_on_every_kind_agrees_and_is_drawn(kinds: tuple[str, ...], tmp_path: Path) -> None:
     build(tmp_path, kinds=kinds)
+    pictures = devmod.build(ROOT / "examples" / "applications" / "pictures", targets=["opencl"], output=tmp_path / "pictures.devmod")
+    pictures.raise_for_failures()
     process = run(tmp_path)
     assert process.returncode == 0, process.stdout + process.stderr
+    assert "pictures.devmod: one call launches bilateral, equalize, histogram, mapping, resize" in process.stdout
+    assert re.search(r"│ enhance +│ opencl +│.* ms │ resize 0\.", process.stdout), process.stdout
+    assert (tmp_path / "opencl-enhanced.png").read_bytes().startswith(b"\x89PNG")
     for kind, names in ((kind, RUNS[kind]) for kind in kinds if kind in RUNS):
         if f"not run, {kind}: " in process.stdout:
             continue  # the tests of that runtime say in the list of skips that there is no device

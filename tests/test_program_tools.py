@@ -376,6 +376,23 @@ def test_a_guard_changes_no_result(kind: str) -> None:
     assert all(np.array_equal(each, expected) for each in results)
 
 
+def test_a_guard_clears_a_temporary_that_is_no_whole_word() -> None:
+    device = first_device("vulkan")
+    source = """#version 450
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+layout(local_size_x = 1) in; layout(binding = 0) buffer T { int8_t t[]; }; layout(binding = 1) buffer Y { int8_t y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; t[i] += int8_t(i); y[i] = t[i]; }"""
+    declared: dict[str, Any] = {"inputs": ["n: int32"], "outputs": ["y: int8[n]"], "temporaries": ["t: int8[n] = 0"]}
+    module = devmod.program("p", devmod.compile(source, "vulkan", name="add"), steps=["add(t=t, y=y, threads=n)"], **declared)
+    with devmod.guard():
+        y = device.empty(3, "int8")
+        launch = module["p"].bind(3, y=y)
+        launch()
+        launch()
+        assert (y.numpy().tolist(), module["p"](3).tolist()) == ([0, 1, 2], [0, 1, 2])
+
+
 def test_a_program_is_compared_with_a_reference() -> None:
     device = first_device("vulkan")
     cases = [{"x": np.random.default_rng(rows).random((rows, 8), np.float32), "weight": np.ones(8, np.float32)} for rows in (1, 65)]

@@ -1,9 +1,9 @@
 """`make demo`: real wheels, two environments, the same files.
 
 Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's matmul, into one bundle. The kernels
-that have one source for several kinds go into another. Environment B has devmod-core and the runtime wheels. It runs everything from those
-files on each device, compares with NumPy and draws pictures. ROCm's kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names
-one.
+that have one source for several kinds go into another. A third has a program: one call launches five kernels. Environment B has
+devmod-core and the runtime wheels. It runs everything from those files on each device, compares with NumPy and draws pictures. ROCm's
+kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
 """
 
 from __future__ import annotations

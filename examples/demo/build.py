@@ -2,7 +2,8 @@
 
     python build.py <folder of the repository> <folder to write to>
 
-It writes kernels.devmod, where each kind has a source of its own, and one_source.devmod, where several kinds have the same source.
+It writes kernels.devmod, where each kind has a source of its own, one_source.devmod, where several kinds have the same source, and
+pictures.devmod, which has a program: one function whose body is a list of launches.
 digests.json has the SHA-256 of the bytes of each module in this environment.
 """
 
@@ -129,6 +130,10 @@ def main(repository: Path, out: Path) -> None:
         ),
     }
     (out / "digests.json").write_text(json.dumps(digests, indent=2))
+    result = devmod.build(repository / "examples" / "applications" / "pictures", output=out / "pictures.devmod", cache=False, partial=True)
+    for failure in result.failures:
+        print(f"  not compiled, {failure.job.kind}: {failure.message}")
+    print(f"  {', '.join(devmod.load(result.output))} → pictures.devmod, {out.joinpath('pictures.devmod').stat().st_size} bytes")
     try:
         dsp_modules = compile_dsp(repository)
     except devmod.ToolchainNotFoundError as error:

@@ -1,6 +1,6 @@
 """The demo's second machine: load the files where the runtimes are installed, run everything on each, compare with NumPy, draw.
 
-    python run.py <folder of the repository> <folder with kernels.devmod, one_source.devmod and digests.json>
+    python run.py <folder of the repository> <folder with the files of build.py>
 
 Each kernel is one call, the same line of Python on every kind of device. The exit status is 1 if an error exceeds its tolerance, if a
 call differs between two kinds, or if the bytes of the two environments differ. A kind without a device here (Metal on Linux, Vulkan
@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def main(repository: Path, out: Path) -> int:
         failures += run_file(console, out / name, build_digests, repository, calls, pictures, not_run)
     failures += [f"the call of {name} is not the same on every kind" for name, texts in calls.items() if len(texts) > 1]
     console.print(table_of_calls(calls))
+    if (out / "pictures.devmod").exists():
+        failures += run_program(console, out / "pictures.devmod", repository)
     if (out / "dsp.devmod").exists():
         failures += run_dsp(console, out / "dsp.devmod")
     for kind, reason in not_run.items():
@@ -102,9 +105,9 @@ def run_file(
                 failures.append(f"{name} on {kind}: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
             error_text = f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
             is_last = name == list(cases)[-1]
-            time = "–" if is_emulated else f"{timed.seconds * 1e3:.3f} ms"
+            duration = "–" if is_emulated else f"{timed.seconds * 1e3:.3f} ms"
             label = "RDNA3 emulator" if is_emulated and kind == "rocm" else device.name
-            table.add_row(name, kind, label, time, error_text, f"{result.tolerance:g}", end_section=is_last)
+            table.add_row(name, kind, label, duration, error_text, f"{result.tolerance:g}", end_section=is_last)
             prefix = kind if path.stem == "kernels" else f"{path.stem}-{kind}"
             pictures |= {f"{prefix}-{file}": picture for file, picture in result.pictures.items() if not is_emulated}
     console.print(table)
@@ -165,6 +168,37 @@ def run_dsp(console: Console, path: Path) -> list[str]:
     console.print(table)
     digests = same_bytes(path, "hexagon")
     return failures + [f"the hexagon module with {name}: other bytes" for name, (stored, real) in digests.items() if stored != real]
+
+
+def run_program(console: Console, path: Path, repository: Path) -> list[str]:
+    """Run the program of a file on each of its devices, print its table, draw a picture of each kind, and return the failures."""
+    sys.path.insert(0, str(repository / "examples" / "applications" / "pictures"))
+    from pictures import TOLERANCES, check, make_picture
+
+    module, picture = devmod.load(path), np.asarray(Image.open(repository / "examples" / "images" / "lake.png").convert("RGBA"))
+    table = Table("program", "kind", "device", box=box.ROUNDED, title_justify="left")
+    table.title = f"{path.name}: one call launches {', '.join(module.functions['enhance'].interface.extra['kernels'])}"
+    table.add_column("time", justify="right")
+    table.add_column("largest errors", overflow="fold")
+    failures = []
+    for device in devmod.devices():
+        try:
+            program = module["enhance"].on(device)
+        except devmod.DeviceNotFoundError:  # the file has no kernels for it
+            continue
+        errors = check(module, device, make_picture(), 203, 97)
+        wrong = [name for name, error in errors.items() if not error <= TOLERANCES[name]]
+        failures += [f"{name} of the program on {device.kind}: the largest error is {errors[name]:.3g}" for name in wrong]
+        height, width = picture.shape[0] // 2, picture.shape[1] // 2
+        begin = time.perf_counter()
+        result = program(picture, width, height)
+        seconds = time.perf_counter() - begin
+        Image.fromarray(result).save(path.with_name(f"{device.kind}-enhanced.png"))
+        texts = [f"[{'red' if name in wrong else 'green'}]{name} {error:.2g}[/]" for name, error in errors.items()]
+        table.add_row("enhance", device.kind, device.name, f"{seconds * 1e3:.0f} ms", ", ".join(texts))
+        console.print(f"picture: {path.with_name(f'{device.kind}-enhanced.png')}", soft_wrap=True)
+    console.print(table)
+    return failures
 
 
 def table_of_calls(calls: dict[str, dict[str, dict[str, None]]]) -> Table:

@@ -40,6 +40,19 @@ FULL: dict[str, Any] = {
         "files": ["w.npy", "W.NPZ", {"path": "m.safetensors", "names": ["a"]}, {"path": "v.npy", "name": "b"}],
         "functions": {"load": ["w"]},
     },
+    "programs": {
+        "p": {
+            "inputs": ["x: float32[n]"],
+            "outputs": ["y: float32[n]"],
+            "updates": ["state: float32[n]"],
+            "temporaries": ["sums: float32[n] = 0"],
+            "constants": ["w: float32[n]"],
+            "samplers": ["linear: linear clamp"],
+            "requires": ["n % 4 == 0"],
+            "steps": ["twice(x=x)"],
+            "backward": "p",
+        }
+    },
     "kernels": {
         "twice": {
             "sources": ["twice.cl", {"path": "k.inc", "language": "OpenCL C", "name": "k"}],
@@ -115,14 +128,14 @@ def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
     """Return the fixed keys of a manifest, or of the schema. The keys of the user are left out."""
     if schema is not None:
         defs = schema["$defs"]
-        tables = [data, *(defs[name]["properties"] for name in ("common", "section", "kernel", "function", "constants"))]
+        tables = [data, *(defs[name]["properties"] for name in ("common", "section", "kernel", "function", "constants", "program"))]
         return {key for table in tables for key in table} | {"path", "names"}
     result: set[str] = set()
     free = ("kernels", "target", "functions", "defines", "local", "aliases", "block", "params", "interface")
     for key, value in data.items():
         result.add(key)
         tables = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-        if key in ("kernels", "target", "functions"):
+        if key in ("kernels", "target", "functions", "programs"):
             result = result.union(*(keys_of(each) for each in tables if isinstance(each, dict)))
         elif key not in free:
             parts = [value] if isinstance(value, dict) else tables

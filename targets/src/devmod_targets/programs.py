@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
@@ -59,7 +59,14 @@ def make_program(
     name: str, module: Module, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str | None = None
 ) -> Module:
     """Make a program: see `devmod.program`. `declared` has its declarations by their key."""
-    program = _parse(name, steps, declared, backward or "")
+
+    def fail(key: str, number: int, text: str) -> None:
+        is_step = key == "steps"
+        raise _error(name, text if is_step else f"{key}: {text}", f"step {number + 1}" if is_step else "")
+
+    program = parse_program(name, steps, declared, backward or "", fail)
+    if not program.steps:
+        raise _error(name, "it has no steps")
     parts = _Parts(name, module)
     program, places = _inlined(program, parts)
     candidates = {kernel: parts.candidates(kernel) for kernel in program.kernels}
@@ -99,31 +106,33 @@ def _own_names(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str
 # -- Text to trees.
 
 
-def _parse(name: str, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str) -> Program:
+def parse_program(
+    name: str, steps: Iterable[str | Step], declared: Mapping[str, Iterable[str]], backward: str, report: Callable[[str, int, str], None]
+) -> Program:
+    """Return the program of a text. `report` gets the key, the index and the text of each mistake. The names are not checked."""
     if not isinstance(name, str):
         raise FormatError(f"the name of a program is a string, not {type(name).__name__}", kind=_KIND)
     names: dict[str, Declared] = {}
     requires: list[tuple[str, Expression, Expression]] = []
     for key, texts in declared.items():
-        for text in _texts(name, key, texts):
+        for number, text in enumerate(_texts(name, key, texts)):
             try:
                 if key == "requires":
                     requires += _comparisons(text)
                     continue
                 each = _sampler(text) if key == "samplers" else _declaration(text, _ROLES[key])
             except _Problem as problem:
-                raise _error(name, f"{key}: {quote_name(text)} {problem}") from None
+                report(key, number, f"{quote_name(text)} {problem}")
+                continue
             if each.name in names:
-                raise _error(name, f"{key}: {quote_name(each.name)} is declared twice")
+                report(key, number, f"{quote_name(each.name)} is declared twice")
             names[each.name] = each
     result: list[Step] = []
-    for number, step in enumerate(_texts(name, "steps", steps), 1):
+    for number, step in enumerate(_texts(name, "steps", steps)):
         try:
             result.append(step if isinstance(step, Step) else _step(step))
         except _Problem as problem:
-            raise _error(name, f"{quote_name(step)} {problem}", f"step {number}") from None
-    if not result:
-        raise _error(name, "it has no steps")
+            report("steps", number, f"{quote_name(step)} {problem}")
     return Program(name, names, tuple(requires), tuple(result), backward)
 
 

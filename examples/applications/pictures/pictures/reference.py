@@ -1,4 +1,7 @@
-"""The same in NumPy. Each step takes the device's own result of the step before, so that rounding does not add up."""
+"""The programs of devmod.toml in NumPy, and the comparison of a device's results.
+
+Each step takes the device's own result of the step before, so that rounding does not add up.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .pipeline import RADIUS, RANGE, SPACE, Picture
+import devmod
+
+Picture = np.ndarray[Any, np.dtype[np.uint8]]
+RADIUS, SPACE, RANGE = 3, 2.0, 0.15  # the defaults in devmod.toml
 
 
 def make_picture(width: int = 160, height: int = 120) -> Picture:
@@ -69,14 +75,19 @@ def equalize(picture: Picture, table: np.ndarray[Any, Any]) -> np.ndarray[Any, A
 TOLERANCES = {"resize": 1.6, "bilateral": 1.0, "histogram": 8.0, "mapping": 1e-5, "equalize": 1.6}
 
 
-def check(picture: Picture, width: int, height: int, results: dict[str, np.ndarray[Any, Any]]) -> dict[str, float]:
-    """Return the largest difference of each step from NumPy: levels of 255 for pictures, texels for the histogram, parts for the table."""
-    counts = results["histogram"]
-    expected = {
-        "resize": resize(picture, width, height) * 255,
-        "bilateral": bilateral(results["resize"]) * 255,
-        "histogram": histogram(results["bilateral"]),
-        "mapping": np.cumsum(counts) / counts.sum(),
-        "equalize": equalize(results["bilateral"], results["mapping"]) * 255,
+def check(kernels: devmod.Module, device: devmod.Device, picture: Picture, width: int, height: int) -> dict[str, float]:
+    """Run the programs, and compare each step with NumPy.
+
+    Return the largest differences: levels of 255 for pictures, texels for the histogram, parts for the table.
+    """
+    counts = np.zeros(256, np.uint32)
+    resized, smooth, table, result = kernels["stages"].on(device)(picture, width, height, counts=counts)
+    assert (kernels["enhance"].on(device)(picture, width, height) == result).all()
+    pairs = {
+        "resize": (resized, resize(picture, width, height) * 255),
+        "bilateral": (smooth, bilateral(resized) * 255),
+        "histogram": (counts, histogram(smooth)),
+        "mapping": (table, np.cumsum(counts) / counts.sum()),
+        "equalize": (result, equalize(smooth, table) * 255),
     }
-    return {name: float(np.abs(results[name] - each).max()) for name, each in expected.items()}
+    return {name: float(np.abs(found - expected).max()) for name, (found, expected) in pairs.items()}

@@ -1,7 +1,7 @@
-"""A transformer with weights in q4_0, on each kind of device."""
+"""A transformer with weights in q4_0: the program of a step, and its reference in NumPy."""
 
 from .checks import check_decoding, check_kernels
-from .decoder import Decoder
-from .model import Config, Reference, Weights
+from .model import Config, Reference, random_weights
+from .program import add_model, new_text
 
-__all__ = ["Config", "Decoder", "Reference", "Weights", "check_decoding", "check_kernels"]
+__all__ = ["Config", "Reference", "add_model", "check_decoding", "check_kernels", "new_text", "random_weights"]

@@ -1,4 +1,4 @@
-"""Each kernel alone, and each step of a decoder, against NumPy."""
+"""Each kernel alone, and each step of the model, against NumPy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import devmod
 
 from . import model
-from .decoder import Decoder, extent_of
 from .model import Config, Reference
+from .program import new_text
 
 #: The largest error of a number, relative to the largest number of the result.
 KERNEL_TOLERANCE, STEP_TOLERANCE = 1e-5, 1e-3
@@ -99,32 +99,36 @@ def cases() -> Iterator[Case]:
         yield Case("next_token", arguments, {"tokens": after, "position": at + 1}, grid=1)
 
 
-def check_kernels(kernels: devmod.Module, device: devmod.Device) -> int:
+def check_kernels(module: devmod.Module, device: devmod.Device) -> int:
     """Call each kernel on a device, and compare the results with NumPy. Return the number of kernels."""
     names = set()
     for case in cases():
-        kernels[case.name].on(device)(**case.arguments, **extent_of(device, grid=case.grid, threads=case.threads))
+        # A call on Hexagon has no grid: the loops over the rows or the elements are in the kernels.
+        extent: dict[str, Any] = {} if device.kind == "hexagon" else {"threads": case.threads, "grid": case.grid}
+        module[case.name].on(device)(**case.arguments, **extent)
         case.check()
         names.add(case.name)
-    assert names == set(kernels.functions), "a kernel has no case"
+    assert names == set(module.functions) - {"layer", "step"}, "a kernel has no case"
     return len(names)
 
 
-def check_decoding(decoder: Decoder, reference: Reference, steps: int) -> float:
-    """Decode from the start, and compare each step with NumPy. Return the largest error of a logit."""
-    decoder.restart()
+def check_decoding(step: Any, reference: Reference, prompt: tuple[int, ...], steps: int) -> tuple[list[int], float]:
+    """Decode from the start with the program `step`, and compare each step with NumPy.
+
+    Return the tokens, and the largest error of a logit.
+    """
+    text = new_text(step.device, reference.config, prompt)
     largest = 0.0
     for position in range(steps):
-        expected = reference.step(int(decoder.tokens.numpy()[position]))
-        decoder.step()
-        logits, tokens = decoder.logits.numpy(), decoder.tokens.numpy()
+        expected = reference.step(int(text["tokens"].numpy()[position]))
+        logits, tokens = step(**text).numpy(), text["tokens"].numpy()
         error = _error(logits, expected)
         if not error <= STEP_TOLERANCE:
             raise AssertionError(f"step {position}: the logits differ from NumPy's by {error:.2g}; expected at most {STEP_TOLERANCE}")
-        if len(decoder.prompt) <= position + 1 < len(tokens) and tokens[position + 1] != logits.argmax():
+        if len(prompt) <= position + 1 < len(tokens) and tokens[position + 1] != logits.argmax():
             raise AssertionError(f"step {position}: expected the token {logits.argmax()}, got {tokens[position + 1]}")
         largest = max(largest, error)
-    return largest
+    return tokens.tolist(), largest
 
 
 def _error(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:

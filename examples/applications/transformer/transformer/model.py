@@ -62,60 +62,31 @@ def dequantize(blocks: np.ndarray[Any, Any]) -> Floats:
     return (blocks["scale"].astype(np.float32)[..., None] * numbers).reshape(len(blocks), -1)
 
 
-@dataclass(frozen=True)
-class Layer:
-    """The weights of a layer: matrices in blocks, and the vectors of the norms."""
+def random_weights(config: Config, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+    """Return weights that keep the numbers of all layers near 1: matrices in blocks, and vectors. Those of layer 2 end in "_2"."""
+    rng = np.random.default_rng(seed)
 
-    attention_norm: Floats
-    query: np.ndarray[Any, Any]
-    key: np.ndarray[Any, Any]
-    value: np.ndarray[Any, Any]
-    output: np.ndarray[Any, Any]
-    hidden_norm: Floats
-    gate: np.ndarray[Any, Any]
-    up: np.ndarray[Any, Any]
-    down: np.ndarray[Any, Any]
+    def matrix(rows: int, columns: int, scale: float = 1) -> np.ndarray[Any, Any]:
+        return quantize(rng.normal(0, scale / np.sqrt(columns), (rows, columns)).astype(np.float32))
 
+    def vector() -> Floats:
+        return rng.normal(1, 0.1, config.size).astype(np.float32)
 
-@dataclass(frozen=True)
-class Weights:
-    """The weights of a model. `table` has the vector of each token; `head` gives the logits."""
-
-    table: np.ndarray[Any, Any]
-    layers: tuple[Layer, ...]
-    norm: Floats
-    head: np.ndarray[Any, Any]
-
-    @classmethod
-    def random(cls, config: Config, seed: int = 0) -> Weights:
-        """Return weights that keep the numbers of all layers near 1."""
-        rng = np.random.default_rng(seed)
-
-        def matrix(rows: int, columns: int, scale: float = 1) -> np.ndarray[Any, Any]:
-            return quantize(rng.normal(0, scale / np.sqrt(columns), (rows, columns)).astype(np.float32))
-
-        def vector() -> Floats:
-            return rng.normal(1, 0.1, config.size).astype(np.float32)
-
-        def layer() -> Layer:
-            return Layer(
-                attention_norm=vector(),
-                query=matrix(config.size, config.size, 2),
-                key=matrix(config.kv_size, config.size, 2),
-                value=matrix(config.kv_size, config.size),
-                output=matrix(config.size, config.size),
-                hidden_norm=vector(),
-                gate=matrix(config.hidden, config.size),
-                up=matrix(config.hidden, config.size),
-                down=matrix(config.size, config.hidden),
-            )
-
-        return cls(
-            table=matrix(config.vocabulary, config.size, np.sqrt(config.size)),
-            layers=tuple(layer() for _ in range(config.layers)),
-            norm=vector(),
-            head=matrix(config.vocabulary, config.size),
-        )
+    weights = {"table": matrix(config.vocabulary, config.size, np.sqrt(config.size))}
+    for number in range(config.layers):
+        layer = {
+            "attention_norm": vector(),
+            "query": matrix(config.size, config.size, 2),
+            "key": matrix(config.kv_size, config.size, 2),
+            "value": matrix(config.kv_size, config.size),
+            "output": matrix(config.size, config.size),
+            "hidden_norm": vector(),
+            "gate": matrix(config.hidden, config.size),
+            "up": matrix(config.hidden, config.size),
+            "down": matrix(config.size, config.hidden),
+        }
+        weights |= {f"{name}_{number}": array for name, array in layer.items()}
+    return weights | {"norm": vector(), "head": matrix(config.vocabulary, config.size)}
 
 
 # -- The kernels in NumPy: each function has the name of its kernel.
@@ -166,29 +137,24 @@ class Reference:
         The model.
     """
 
-    def __init__(self, config: Config, weights: Weights) -> None:
+    def __init__(self, config: Config, weights: dict[str, np.ndarray[Any, Any]]) -> None:
         self.config = config
-        self.table, self.norm, self.head = map(_wide, (weights.table, weights.norm, weights.head))
-        self.layers = [Layer(**{name: _wide(array) for name, array in vars(layer).items()}) for layer in weights.layers]
-        self.keys: list[list[Floats]] = [[] for _ in self.layers]  # of each layer: of each position
-        self.values: list[list[Floats]] = [[] for _ in self.layers]
+        self.weights = {name: (dequantize(array) if array.dtype == BLOCK else array).astype(float) for name, array in weights.items()}
+        self.keys: list[list[Floats]] = [[] for _ in range(config.layers)]  # of each layer: of each position
+        self.values: list[list[Floats]] = [[] for _ in range(config.layers)]
 
     def step(self, token: int) -> Floats:
         """Put one more token into the model, and return the logits of the next one."""
-        config = self.config
-        x = self.table[token]
-        for layer, keys, values in zip(self.layers, self.keys, self.values, strict=True):
-            y = rms_norm(x, layer.attention_norm, config.epsilon)
-            query = rope(layer.query @ y, config.frequencies, len(keys), config.heads)
-            keys.append(rope(layer.key @ y, config.frequencies, len(keys), config.kv_heads))
-            values.append(layer.value @ y)
+        config, weights = self.config, self.weights
+        x = weights["table"][token]
+        for number, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
+            layer = {name.removesuffix(f"_{number}"): array for name, array in weights.items()}
+            y = rms_norm(x, layer["attention_norm"], config.epsilon)
+            query = rope(layer["query"] @ y, config.frequencies, len(keys), config.heads)
+            keys.append(rope(layer["key"] @ y, config.frequencies, len(keys), config.kv_heads))
+            values.append(layer["value"] @ y)
             scores = softmax(attention_scores(query, np.stack(keys), config))
-            x = x + layer.output @ attention_values(scores, np.stack(values), config)
-            y = rms_norm(x, layer.hidden_norm, config.epsilon)
-            x = x + layer.down @ swiglu(layer.gate @ y, layer.up @ y)
-        return np.asarray(self.head @ rms_norm(x, self.norm, config.epsilon))
-
-
-def _wide(array: np.ndarray[Any, Any]) -> Floats:
-    """Return a matrix of blocks, or a vector, as float64."""
-    return (dequantize(array) if array.dtype == BLOCK else array).astype(np.float64)
+            x = x + layer["output"] @ attention_values(scores, np.stack(values), config)
+            y = rms_norm(x, layer["hidden_norm"], config.epsilon)
+            x = x + layer["down"] @ swiglu(layer["gate"] @ y, layer["up"] @ y)
+        return np.asarray(weights["head"] @ rms_norm(x, weights["norm"], config.epsilon))

@@ -188,14 +188,16 @@ class VulkanDevice(Device):
         if memory.address:
             ctypes.memset(memory.address, 0, nbytes)
             return
+        self.start_clear(memory, nbytes, stream)
+        stream.synchronize()  # any other stream may use the array next
+
+    def start_clear(self, memory: Memory, nbytes: int, stream: VulkanStream) -> None:
+        """Queue a fill with zeros; a batch gathers it."""
+        logical = stream.logical
+        logical.check_open()
         memory.used = True
         size = -(-nbytes // 4) * 4  # pieces of memory are whole words
-
-        def fill(handle: Any) -> None:
-            logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0)
-
-        _submit(stream, fill, memory)
-        stream.synchronize()  # any other stream may use the array next
+        _submit(stream, lambda handle: logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0), memory)
 
     def create_image(self, image: Image) -> DeviceImage:
         from devmod_vulkan import _images

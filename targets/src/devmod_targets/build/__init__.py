@@ -8,7 +8,7 @@ The files, in the order of a build:
 - `read`: `document` (the file, and line numbers), `checks` (files, languages, targets), `manifest` (the values). `matrix` selects the
   settings and the sources of a kernel for a target, without macros for languages that have no preprocessor.
 - `plan`: the jobs. `build` runs them, and writes the file: `closure` (include files), `toolchains` (versions), `cache` (`threads`),
-  `constants`.
+  `constants`, `programs`.
 - `jobs` compiles one job, in a process of `pool` or on a `cluster`.
 - `result` and `display`: the report.
 - `watch` and `skeleton` (``devmod init``) use these files. `packages`: errors of optional imports.

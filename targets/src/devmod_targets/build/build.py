@@ -16,6 +16,7 @@ from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.document import ManifestError
 from devmod_targets.build.plan import check_functions, check_main, plan_of
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
@@ -368,15 +369,20 @@ class _Build:
         if complete:
             check_main(built)
         try:
-            save_bundle(self._plan, modules, self._output, self._within)
+            left_out = save_bundle(self._plan, modules, self._output, self._within, complete=complete)
+        except ManifestError:
+            raise
         except FormatError as error:
             from devmod_targets.build.error_texts import bundle_text
 
             error.args = (bundle_text(str(error), built),)
             raise
         result.written = True
+        for text in left_out:
+            self._report(text)
+        result.problems = tuple(self._problems)
         # A source may have changed since its key was made.
-        if record and complete and record == self._record():
+        if record and complete and not left_out and record == self._record():
             store_record(self._output, record, [(each.warnings, each.reports) for each in result.results])
         return result
 
@@ -481,8 +487,8 @@ def input_files(plan: Plan) -> list[str]:
 
 
 def record_of(plan: Plan, keys: Sequence[str]) -> str:
-    """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings and its constants."""
-    settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants))
+    """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings, its constants and its programs."""
+    settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants, plan.programs))
     return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(plan)))
 
 
@@ -515,8 +521,11 @@ def check_output(plan: Plan) -> None:
         )
 
 
-def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str) -> None:
-    """Write the bundle of a plan's modules. `within` is the parameter of `devmod.save`."""
+def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str, *, complete: bool) -> list[str]:
+    """Write the bundle of a plan's modules. `within` is the parameter of `devmod.save`.
+
+    Return the reason for each program that is left out, which it may be unless all jobs of the plan are `complete`.
+    """
     constants = None
     if plan.constants.files:
         from devmod_targets.build.constants import load_constants
@@ -524,5 +533,11 @@ def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str) -
         constants = load_constants(plan.folder, plan.constants)
     nodes = [*modules, *([constants] if constants is not None else [])]
     root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
+    left_out: list[str] = []
+    if plan.programs:
+        from devmod_targets.build.programs import add_programs
+
+        root, left_out = add_programs(plan, root, complete=complete and plan.is_whole)
     with noting_interrupts(path):
         devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources, within=within)
+    return left_out

@@ -68,6 +68,10 @@ class Checks:
         for kernel in self._manifest.kernels:
             self._check_targets(kernel.targets, ("kernels", kernel.name, "targets"))
         self._check_files()
+        if self._manifest.programs:
+            from devmod_targets.build.programs import check_programs
+
+            check_programs(self._manifest.programs, self._add)
         if self._problems:  # the later checks would report the same mistakes again
             return
         self._check_target_tables()

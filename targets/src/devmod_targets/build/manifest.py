@@ -71,6 +71,15 @@ class Constants(NamedTuple):
     functions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
+class ProgramEntry(NamedTuple):
+    """A program: its steps, its declarations and requirements by their key, and the name of the program of the gradients."""
+
+    name: str
+    steps: tuple[str, ...]
+    declared: tuple[tuple[str, tuple[str, ...]], ...]
+    backward: str = ""
+
+
 class Manifest(NamedTuple):
     """A manifest that `read_manifest` has checked. Paths in it are relative to `folder`, with slashes.
 
@@ -90,6 +99,8 @@ class Manifest(NamedTuple):
         The settings for all kernels, and those for all kernels of a target.
     constants
         The constants of the bundle.
+    programs
+        The programs in the order of the file.
     mixed, with_sources, compress
         The settings of `devmod.bundle` and `devmod.save`; `compress` is "" for none.
     strict
@@ -104,6 +115,7 @@ class Manifest(NamedTuple):
     section: Section = Section()
     target_sections: tuple[Section, ...] = ()
     constants: Constants = Constants()
+    programs: tuple[ProgramEntry, ...] = ()
     mixed: bool = False
     with_sources: bool = False
     compress: str = ""

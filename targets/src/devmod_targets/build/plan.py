@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from devmod import Module
-    from devmod_targets.build.manifest import Aliases, Blocks, Constants, Define, Locals, Manifest, Source
+    from devmod_targets.build.manifest import Aliases, Blocks, Constants, Define, Locals, Manifest, ProgramEntry, Source
     from devmod_targets.build.matrix import Use
 
 
@@ -127,6 +127,10 @@ class Plan(NamedTuple):
         The jobs, in the order of the manifest. The modules of the bundle have the same order.
     constants
         The constants of the bundle.
+    programs
+        The programs of the bundle.
+    is_whole
+        Whether the jobs are those of all targets.
     mixed, with_sources, compress
         The settings of `devmod.bundle` and `devmod.save`.
     notes
@@ -138,6 +142,8 @@ class Plan(NamedTuple):
     output: str
     jobs: tuple[Job, ...]
     constants: Constants
+    programs: tuple[ProgramEntry, ...] = ()
+    is_whole: bool = True
     mixed: bool = False
     with_sources: bool = False
     compress: str = ""
@@ -175,6 +181,8 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
         os.path.join(manifest.folder, *manifest.output.split("/")),
         tuple(_job(manifest, use, *source) for use in uses for source in use.sources),
         manifest.constants,
+        manifest.programs,
+        not chosen,
         manifest.mixed,
         manifest.with_sources,
         manifest.compress,

@@ -16,7 +16,7 @@ from devmod.plugins import shared_scan
 from devmod_targets._languages import SUBGROUP_SIZES
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import ManifestError, read_document
-from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, Section, Source
+from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, ProgramEntry, Section, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def manifest_of(document: Document) -> Manifest:
         section=read_common(table),
         target_sections=tuple(read_target_tables(table, in_kernel=False)),
         constants=_constants(table),
+        programs=tuple(_programs(table)),
         mixed=table.boolean("mixed"),
         with_sources=table.boolean("with_sources"),
         compress=_compress(table),
@@ -151,6 +152,35 @@ def _entry(table: Table, value: object, name: str, index: int, missing: str) -> 
     if "path" not in value:
         entry.add(missing)
     return entry.string("path"), entry
+
+
+#: The keys with the texts of a program, each with an example.
+_PROGRAM_TEXTS = {
+    "inputs": '["x: float32[n]"]',
+    "outputs": '["y: float32[n]"]',
+    "updates": '["state: float32[n]"]',
+    "temporaries": '["sums: float32[n] = 0"]',
+    "constants": '["w: float32[n]"]',
+    "samplers": '["linear: linear clamp"]',
+    "requires": '["n % 4 == 0"]',
+}
+
+
+def _programs(table: Table) -> Iterator[ProgramEntry]:
+    for name, lines in table.tables("programs", "programs, such as [programs.normalize]"):
+        own = Table({key: _joined(value) for key, value in lines.data.items()}, lines.keys, lines.document)
+        steps = own.strings("steps", example := '["scale(x=x, y=y, threads=n)"]')
+        declared = tuple((key, own.strings(key, text) or ()) for key, text in _PROGRAM_TEXTS.items())
+        if not steps and ("steps" not in own.data or steps == ()):
+            own.add(f"the program has no steps, such as steps = {example}")
+        entry = ProgramEntry(name, steps or ("",), declared, own.string("backward"))
+        own.check_keys({"kernels": "; the steps name the kernels", "step": ". Did you mean 'steps'?", "input": ". Did you mean 'inputs'?"})
+        yield entry
+
+
+def _joined(value: object) -> object:
+    """Return an array with each text in one line: a long one has several."""
+    return [" ".join(each.split()) if isinstance(each, str) else each for each in value] if isinstance(value, list) else value
 
 
 # -- Read the settings of a kernel, of a target or of the whole manifest.

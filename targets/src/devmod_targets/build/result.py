@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from devmod.backend import walk
 from devmod.errors import CompileError, with_log
 
 TYPE_CHECKING = False
@@ -142,9 +143,8 @@ class BuildResult:
         if self._modules is None:
             import devmod
 
-            root = devmod.load(self.output)
-            modules = root.imports if root.kind == "bundle" else (root,)
-            self._modules = tuple(module for module in modules if module.kind != "const_loader")
+            modules = walk(devmod.load(self.output))
+            self._modules = tuple(module for module in modules if module.kind not in ("bundle", "const_loader", "program"))
         return self._modules
 
     @property

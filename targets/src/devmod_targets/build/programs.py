@@ -1,0 +1,102 @@
+"""The programs of a manifest: their text, which is checked when it is read, and their modules, which are made after the compiles."""
+
+from __future__ import annotations
+
+import re
+
+from devmod.errors import FormatError, list_names, quote_name
+from devmod_readers.programs import Program, check_names
+from devmod_targets.build.document import ManifestError, read_document
+from devmod_targets.programs import make_program, parse_program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from devmod import Module
+    from devmod_targets.build.document import KeyPath
+    from devmod_targets.build.manifest import ProgramEntry
+    from devmod_targets.build.plan import Plan
+
+
+def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:
+    """Check the text of programs, and their names. `add` gets the keys and the text of each mistake."""
+    positions = {each.name: position for position, each in enumerate(entries)}
+    for position, entry in enumerate(entries):
+        keys: KeyPath = ("programs", entry.name)
+        if entry.backward and entry.backward not in positions:
+            add((*keys, "backward"), f"the manifest has no program {entry.backward!r}")
+        if not all(map(all, (entry.steps, *dict(entry.declared).values()))):  # the reader has added the mistake
+            continue
+        program, mistakes = _parse(entry)
+        for key, number, text in mistakes:
+            add((*keys, key, number), text)
+        if mistakes:
+            continue
+        try:
+            check_names(program)
+        except FormatError as error:
+            place, text = _mistake(entry, error)
+            add((*keys, *place), text)
+        for number, step in enumerate(program.steps):
+            if positions.get(step.kernel, -1) >= position:
+                add((*keys, "steps", number), f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them")
+
+
+def add_programs(plan: Plan, module: Module, *, complete: bool) -> tuple[Module, list[str]]:
+    """Return a module with the programs of a plan, and for each that is left out the reason.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    module
+        The kernels and the constants.
+    complete
+        Whether the module has all kernels of the manifest. If not, a program of which a kernel is missing is left out.
+
+    Raises
+    ------
+    ManifestError
+        A program does not fit its kernels or the constants.
+    """
+    reasons = []
+    for entry in plan.programs:
+        missing = [] if complete else [name for name in _parse(entry)[0].kernels if name not in module]
+        if missing:
+            reasons.append(f"the program {entry.name!r} is not in the file: this build lacks {list_names(missing)}")
+            continue
+        try:
+            module = make_program(entry.name, module, entry.steps, dict(entry.declared), entry.backward)
+        except FormatError as error:
+            place, text = _mistake(entry, error)
+            problem = read_document(plan.manifest).problem(("programs", entry.name, *place), text)
+            raise ManifestError(plan.manifest, [problem]) from None
+    return module, reasons
+
+
+def _parse(entry: ProgramEntry) -> tuple[Program, list[tuple[str, int, str]]]:
+    """Return a program, and the key, the index and the text of each mistake."""
+    mistakes: list[tuple[str, int, str]] = []
+
+    def report(key: str, number: int, text: str) -> None:
+        mistakes.append((key, number, text))
+
+    return parse_program(entry.name, entry.steps, dict(entry.declared), entry.backward, report), mistakes
+
+
+def _mistake(entry: ProgramEntry, error: FormatError) -> tuple[KeyPath, str]:
+    """Return the key and the index of the text with a mistake, () for the whole program, and the message without the program's name."""
+    prefix = f"the program {quote_name(entry.name)}"
+    if not str(error).startswith(prefix):
+        return (), str(error)
+    text = str(error)[len(prefix) + 2 :]  # behind a comma or a colon
+    if match := re.match(r"step (\d+) ", text):
+        return ("steps", int(match[1]) - 1), text
+    for key, texts in entry.declared:
+        if text.startswith(f"{key}: "):
+            return (key,), text.removeprefix(f"{key}: ")
+        for number, each in enumerate(texts):
+            if each.partition(":")[0].strip() == error.argument:
+                return (key, number), text
+    return (), text
