@@ -134,10 +134,10 @@ class GuardedMemory(DeviceArray):
             return Damage(int(changed_high[0]), high.tobytes(), self.end - self.start, count)
         return Damage(int(changed_low[-1]), low.tobytes(), -self.start, count)
 
-    def clear(self) -> None:
-        """Set the array to zero. Devices clear whole words, which may have bytes of a zone."""
+    def assign(self, values: Any) -> None:
+        """Set the bytes of the array. Devices write and clear whole words, which may have bytes of a zone."""
         content = np.full(self.shape, FILL, np.uint8)
-        content[self.start : self.end] = 0
+        content[self.start : self.end] = values
         self.copy_from(content)
 
     def fill(self) -> None:
@@ -440,7 +440,7 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
 
     def run(step: Step) -> None:
         for name in step.cleared:
-            arrays[name]._base.clear()
+            arrays[name]._base.assign(0)
         launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
         try:
             launch.launch()
