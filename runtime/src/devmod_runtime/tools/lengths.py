@@ -33,8 +33,8 @@ def bind_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: 
     constraints: list[Constraint] = []
     for name, each in function.program.declared.items():
         value = values[name] if name in values else function.constants.get(name)
-        if isinstance(each, Scalar) and name in function.sizes and type(number := values.get(name, each.default)) is int:
-            lengths[name] = number
+        if isinstance(each, Scalar) and name in function.sizes and hasattr(number := values.get(name, each.default), "__index__"):
+            lengths[name] = int(number)
         elif isinstance(each, Array) and value is not None:
             for expected, length in zip(each.shape, _lengths_of(each, value), strict=False):  # a call has the error of another rank
                 if not isinstance(expected, str) or lengths.setdefault(expected, length) != length:
