@@ -16,6 +16,7 @@ from devmod.errors import (
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
+    did_you_mean,
     list_names,
     pip_install,
     quote_name,
@@ -97,12 +98,14 @@ class ProgramModule(PayloadModule):
         Raises
         ------
         ArgumentError
-            A length is missing, or the program does not take these lengths.
+            A length is missing or unknown, or the program does not take these lengths.
         """
         program = self.program(name)
-        values = {each.name: each.default for each in program.scalars if each.is_integer and each.default is not None} | dict(lengths)
+        scalars: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer}
+        names = {each for array in program.arrays() for length in array.shape for each in names_in(length)} | scalars.keys()
         needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
         needed += [each for _, *operands in program.requires for each in operands]
+        values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
 
         def error(text: str, argument: str) -> ArgumentError:
             return ArgumentError(f"the program {quote_name(name)}: {text}", kind="program", function=name, argument=argument)
@@ -112,7 +115,7 @@ class ProgramModule(PayloadModule):
         if wrong := [each for each, value in lengths.items() if type(value) is not int]:
             raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
-            raise error(f"the memory of its temporaries also depends on {list_names(missing)}", missing[0])
+            raise error(f"it also needs {list_names(missing)}", missing[0])
         about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
         return Shapes(about, values).temporary_bytes
 
