@@ -127,6 +127,7 @@ ROOMS = {
     "_trial": set(),
     "_launch": {"_device", "_fork"},
     "_module": {"_compilers", "_device", "_launch"},
+    "_program": {"_device", "_fork", "_launch"},
     "_builds": {"_launch", "_module"},
 }
 
@@ -198,7 +199,10 @@ TAKEN = {
     "_cli._describe.open_file",
     "_modules.bundle.BundleModule",
     "_modules.choice.describe_candidate",
+    "_modules.choice.program_kernels",
+    "_modules.choice.program_verdicts",
     "_modules.module.owner_of",
+    "_modules.programs.check_program",
     "_modules.stored.StoredModule",
     "_plugins.devices.VARIABLE",
     "_plugins.devices.default_device",
@@ -227,6 +231,7 @@ TAKEN = {
     "_values.info.block_text",
     "_values.param.kind_text",
     "_values.param.type_text",
+    "_values.shapes.declaration_text",
     "_values.tags.DIMENSIONS",
     "_values.tags.SCOPES",
 }

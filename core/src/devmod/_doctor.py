@@ -24,7 +24,7 @@ from devmod.errors import (
     did_you_mean,
     pip_install,
 )
-from devmod.targets import KINDS
+from devmod.targets import KINDS, PROGRAM
 from devmod.worker import answer_items, answers
 
 TYPE_CHECKING = False
@@ -126,7 +126,7 @@ def doctor(kinds: Iterable[str] = (), *, timeout: float = 60) -> Report:
     ArgumentError
         A kind is unknown.
     """
-    known = list(dict.fromkeys([*KINDS, *sorted((*registry.registered("devmod.targets"), *registry.registered(GROUP)))]))
+    known = list(dict.fromkeys([*KINDS, *sorted({*registry.registered("devmod.targets"), *registry.registered(GROUP)} - {PROGRAM})]))
     wanted = [kinds] if isinstance(kinds, str) and kinds else list(dict.fromkeys(kinds)) or known
     for kind in wanted:
         if kind not in known:

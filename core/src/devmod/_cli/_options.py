@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from devmod.errors import did_you_mean
+from devmod.targets import PROGRAM
 
 
 def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,7 +59,7 @@ def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str],
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
         from devmod._plugins import registry
 
-        return sorted(kind for kind in registry.registered(group) if kind.startswith(incomplete))
+        return sorted(kind for kind in registry.registered(group) if kind.startswith(incomplete) and kind != PROGRAM)
 
     return complete
 

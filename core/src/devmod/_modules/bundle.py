@@ -190,7 +190,7 @@ class BundleModule(Module):
         )
 
     def _choose_program(self, name: str, owners: Sequence[Module], device: Device | None) -> Any:
-        """Return a program of the first module that has one for the first kind. Such a module chooses among the candidates of its kernels."""
+        """Return a program of the first module that has one for the first kind. The module chooses among the candidates of its kernels."""
         from devmod._modules.choice import program_verdicts
 
         programs = [each for each in owners if each.kind == PROGRAM]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from itertools import chain
 
-from devmod._modules.bundle import BundleModule
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import holds_candidates
 from devmod._modules.stored import StoredModule
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module
     from devmod._values.info import Interface
 
-    #: A program's module; a kind; the device on which each kernel has candidates that fit; these, best first; the reason, or why there is none.
+    #: A program's module; a kind; the device on which each kernel has candidates that fit; these, best first; why, or why not.
     ProgramVerdict = tuple[Module, str, Device | None, dict[str, Iterator[Module]], str | DevmodError]
     #: A candidate; the device that it fits, and whether that is the default of its kind; why it fits, or the error that it does not.
     Verdict = tuple[Module, Device | None, bool, str | DevmodError]
@@ -171,9 +170,10 @@ def program_verdicts(
     FormatError
         A module imports no kernels, or two of its imports have one of the program.
     """
-    orders = [each.order for program in programs for each in program.imports if isinstance(each, BundleModule)]
+    bundles: list[Any] = [each for program in programs for each in program.imports if holds_candidates(each)]
     groups = [{kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()} for program in programs]
-    for kind in dict.fromkeys((*next(iter(orders), ()), *(kind for each in groups for group in each.values() for kind in group))):
+    order = bundles[0].order if bundles else ()
+    for kind in dict.fromkeys((*order, *(kind for each in groups for group in each.values() for kind in group))):
         for program, candidates in zip(programs, groups, strict=True):
             if not any(kind in group for group in candidates.values()):
                 continue
@@ -190,9 +190,11 @@ def program_verdicts(
 def _program_on(
     name: str, program: Module, groups: Mapping[str, Sequence[Module]], kind: str, device: Device | None, described: bool
 ) -> tuple[Device, dict[str, Iterator[Module]]]:
-    """Return the first device of a kind on which each kernel of a program has candidates that fit, and these. Raise an error without one."""
+    """Return the first device of a kind on which each kernel of a program has candidates that fit, and these; an error without one."""
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
+    if not described and (problem := _not_runnable(program)) is not None:
+        raise problem
     interface = interface_of(program, name)
     if interface is not None and interface.needs:
         upgrade = pip_install("--upgrade devmod-core devmod-runtime")
@@ -237,7 +239,7 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     names: Any = info.interface.extra.get("kernels") if info.interface is not None else None
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
         raise FormatError(f"the program {quote_name(name)} has no list of its kernels", kind=PROGRAM, function=name)
-    imports = [each for each in program.imports if each.kind != "const_loader"]
+    imports: list[Any] = [each for each in program.imports if each.kind != "const_loader"]
     if not imports:
         raise FormatError(
             f"the program {quote_name(name)} has no kernels here: the bytes of its module were loaded alone. devmod.load(path) and "
@@ -246,19 +248,16 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
             function=name,
         )
     result: dict[str, list[Module]] = {kernel: [] for kernel in names}
-    owner_of_kernel: dict[str, Module] = {}
-    for owner in imports:
-        for module in owner.candidates if isinstance(owner, BundleModule) else (owner,):
-            for kernel in module.function_names:
-                if kernel in result:
-                    if owner_of_kernel.setdefault(kernel, owner) is not owner:
-                        problem = "which two imports of its module have"
-                        raise FormatError(f"the program {quote_name(name)} launches {quote_name(kernel)}, {problem}", kind=PROGRAM, function=name)
-                    result[kernel].append(module)
-    for kernel, modules in result.items():
-        if not modules:
-            problem = "which no import of its module has"
-            raise FormatError(f"the program {quote_name(name)} launches {quote_name(kernel)}, {problem}", kind=PROGRAM, function=name)
+    owners: dict[str, set[int]] = {kernel: set() for kernel in names}
+    for number, owner in enumerate(imports):
+        for module in owner.candidates if holds_candidates(owner) else (owner,):
+            for kernel in result.keys() & module.function_names:
+                result[kernel].append(module)
+                owners[kernel].add(number)
+    for kernel, numbers in owners.items():
+        if len(numbers) != 1:
+            problem = f"{quote_name(kernel)}, which {'no import' if not numbers else 'more than one import'} of its module has"
+            raise FormatError(f"the program {quote_name(name)} launches {problem}", kind=PROGRAM, function=name)
     return result
 
 

@@ -9,6 +9,7 @@ from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._values.target import Target
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ def compile(  # noqa: A001 - the public name
     """
     parsed_target = Target.parse(target)
     spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)  # the look-up raises the error of a miss
+    if spec.kind == PROGRAM:
+        raise CompileError("programs are not compiled: devmod.program makes one from its kernels", kind=PROGRAM)
     if not spec.compiler:
         raise CompileError(
             f"this release of devmod has no compiler for {spec.kind}. A payload from another compiler can be wrapped: "

@@ -100,7 +100,7 @@ def create_with_fallback(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions,
     module = FallbackModule(spec, *payload)
     if forced:
         module.variable = _FORCE
-    elif (excluded := entries.excluded_claim(CREATE, kind)) is not None:
+    elif (excluded := entries.excluded_claim(CREATE, kind) or entries.excluded_claim(LOAD_FROM_BYTES, kind)) is not None:
         claim, module.variable = excluded
         module.excluded = claim.distribution
     return module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod._plugins import entries, messages, registry, specs
 from devmod._plugins.discovery import distributions, shared_scan
 from devmod.errors import PluginError, did_you_mean
-from devmod.targets import KINDS
+from devmod.targets import KINDS, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CORE_KINDS = {
     "const_loader": "a kind of core, without devices and payload files; devmod.const_loader(tensors, by_symbol) makes its modules",
     "bundle": "a node of candidates, which has no bytes of its own; devmod.bundle(*modules) makes one, and devmod.save writes it",
+    PROGRAM: "the kind of programs, which run on the devices of their kernels; devmod.program makes one, and devmod.load reads its file",
 }
 #: The machines in ``so_<machine>``: of devices, with the content and the format of the file; and of hosts.
 _DEVICE_MACHINES = {"amdgpu": ("an AMD code object", "hsaco"), "cuda": ("a cubin", "cubin")}
@@ -38,7 +39,7 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
 
 def _spec(group: str, name: str) -> TargetSpec | None:
     """Return the spec of the kind that the key belongs to; None if it is unknown."""
-    if group in ("devmod.targets", "devmod.hooks", "devmod.commands"):
+    if group in ("devmod.targets", "devmod.hooks", "devmod.commands") or (name == PROGRAM and group != "devmod.load_from_bytes"):
         return None
     try:
         if group == "devmod.load_from_file":
@@ -55,7 +56,7 @@ def _suggestion(group: str, name: str) -> str:
     """
     if group not in ("devmod.targets", "devmod.device", "devmod.conformance"):
         return ""
-    known = sorted({*registry.registered(group), *KINDS})
+    known = sorted({*registry.registered(group), *KINDS} - {PROGRAM})
     text = did_you_mean(name, known, cutoff=0.7)
     if group == "devmod.targets":
         text += f"{'' if text else '.'} The targets here: {', '.join(known)}"

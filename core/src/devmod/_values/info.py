@@ -9,7 +9,7 @@ from __future__ import annotations
 from devmod._values.dtypes import NUMBERS, parse_dtype
 from devmod._values.fields import check_count, read_list, read_map, read_place, type_name
 from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
-from devmod._values.shapes import is_program, program_text
+from devmod._values.shapes import declaration_text
 from devmod._values.value import Value
 from devmod.errors import FormatError
 
@@ -307,8 +307,8 @@ def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str
 
 def interface_text(interface: Interface, *, short: bool = False) -> str:
     """Return the parameters, the records, the result, the block and the needs: ``(n: int32) record p block 64×1×1 needs fp16``."""
-    if is_program(interface):
-        return program_text(interface, short=short)
+    if "kernels" in interface.extra:
+        return _program_text(interface, short)
     result = interface.extra.get("result")
     records = [block.name for block in interface.blocks if block.name]
     parts = [
@@ -320,6 +320,15 @@ def interface_text(interface: Interface, *, short: bool = False) -> str:
         f"needs {join_texts(interface.needs, short)}" if interface.needs else "",
     ]
     return " ".join(filter(None, parts))
+
+
+def _program_text(interface: Interface, short: bool) -> str:
+    """Return the signature of a program: ``(x: float32[n], a: float32 = 2.0) -> y: float32[n]``."""
+    given, returned = (
+        join_texts([declaration_text(each) for each in interface.params if each.extra.get("role") in roles], short)
+        for roles in (("input", "update"), ("output",))
+    )
+    return f"({given}){f' -> {returned}' if returned else ''}"
 
 
 def block_text(interface: Interface) -> str:

@@ -1,30 +1,22 @@
-"""The text of programs: their signatures, and the integer expressions of their shapes.
+"""The text of a program's declarations, and of the integer expressions of their shapes.
 
 An expression is an int, a name, or a sequence of an operator and its operands. Files of strangers may have anything in its place.
 """
 
 from __future__ import annotations
 
-from devmod._values.param import join_texts, type_text
+from devmod._values.param import type_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod._values.info import Interface
     from devmod._values.param import Param
 
 #: The operators between operands, with how strongly they bind. The others are functions.
 INFIX = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 #: The depth to which an expression is shown: that of the deepest that a program may have.
 _MAX_DEPTH = 16
-#: The roles of parameters that a call has: those that it gives, and those that it returns.
-GIVEN, RETURNED = ("input", "update"), ("output",)
-
-
-def is_program(interface: Interface) -> bool:
-    """Return whether an interface is that of a program."""
-    return "kernels" in interface.extra
 
 
 def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:
@@ -52,11 +44,3 @@ def declaration_text(param: Param) -> str:
     lengths = ", ".join(map(expression_text, shape))
     access = " rw" if param.extra.get("role") == "update" else ""
     return f"{param.name}: {param.format or param.type or '?'}[{lengths}]{access}"
-
-
-def program_text(interface: Interface, *, short: bool = False) -> str:
-    """Return the signature of a program: ``(x: float32[n], a: float32 = 2.0) -> y: float32[n]``."""
-    roles = {role: [each for each in interface.params if each.extra.get("role") in role] for role in (GIVEN, RETURNED)}
-    given, returned = ([declaration_text(each) for each in params] for params in roles.values())
-    result = join_texts(returned, short)
-    return f"({join_texts(given, short)}){f' -> {result}' if result else ''}"

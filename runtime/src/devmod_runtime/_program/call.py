@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod_runtime._program.function import ProgramFunction
+    ProgramFunction = Any  # its module imports this one
 else:
     from devmod._util.numpy import np
 
@@ -137,6 +137,8 @@ class ProgramCall:
             if value is None:
                 continue
             memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
+            if self._adopted and isinstance(value, DeviceArray):
+                memory = self  # arrays of other libraries have objects of their own for the same memory
             others = known.setdefault(id(memory), [])
             for other, second in others:
                 if (declared.role, other.role) == ("input", "input"):

@@ -8,8 +8,8 @@ from functools import partial
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod._values.shapes import GIVEN, RETURNED, declaration_text, program_text
-from devmod.backend import ConversionError, escape
+from devmod._values.shapes import declaration_text
+from devmod.backend import ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_readers.programs import Scalar, names_in
 from devmod_runtime._device.device_array import DeviceArray
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.function import Function
-    from devmod_runtime._program.module import ProgramModule
     from devmod_runtime._program.plan import Plan
 
 #: The number of shapes whose lengths and launches are cached.
 _MAX_CACHED = 64
 #: The number of launches that are cached of a program with temporary images, which each set of launches owns.
 _MAX_WITH_IMAGES = 4
+#: The roles of parameters that a call has.
+_CALL_ROLES = ("input", "update", "output")
 _NO_GRID = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
 
 
@@ -46,7 +47,7 @@ def _describe(function: ProgramFunction) -> str:
     """Return the docstring of a program: its signature, its parameters and its kernels."""
     program, interface = function.program, function.info.interface
     assert interface is not None
-    lines = [f"The program {function.name}{program_text(interface)} on {function.kind}.", "", "Parameters", "----------"]
+    lines = [f"The program {function.name}{interface_text(interface)} on {function.kind}.", "", "Parameters", "----------"]
     by_name = {each.name: each for each in interface.params}
     for name in function.names:
         lines.append(declaration_text(by_name[name]))
@@ -94,7 +95,7 @@ class ProgramFunction(ProcessLocal):
     __signature__ = InstanceSignature(_signature)
 
     def __init__(
-        self, module: ProgramModule, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
+        self, module: Any, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
     ) -> None:
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
         self.name, self.kind, self._fixed = program.name, device.kind, fixed
@@ -222,7 +223,8 @@ class ProgramFunction(ProcessLocal):
 
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
-        return self.module.temporary_bytes(self.name, lengths)
+        nbytes: int = self.module.temporary_bytes(self.name, lengths)
+        return nbytes
 
     @property
     def label(self) -> str:
@@ -306,9 +308,9 @@ class ProgramFunction(ProcessLocal):
     def _repr_html_(self) -> str:
         interface = self.info.interface
         assert interface is not None
-        rows = [declaration_text(each).partition(": ")[::2] for each in interface.params if each.extra.get("role") in (*GIVEN, *RETURNED)]
+        rows = [declaration_text(each).partition(": ")[::2] for each in interface.params if each.extra.get("role") in _CALL_ROLES]
         return html_table(f"{self.kind} program {self.name}", rows, ("argument", "type"))
 
     def __repr__(self) -> str:
         assert self.info.interface is not None
-        return escape_line(f"<Program {self.kind} {self.name}{program_text(self.info.interface, short=True)}>")
+        return escape_line(f"<Program {self.kind} {self.name}{interface_text(self.info.interface, short=True)}>")

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from devmod.errors import DevmodError
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._program.function import ProgramFunction
 
     Error = Callable[[str, str], ArgumentError]
+    ProgramFunction = Any  # its module imports this one
 
 
 class Shapes:
@@ -207,7 +207,8 @@ class Step:
         return error
 
     def _error(self, problem: ExpressionError) -> ArgumentError:
-        return self.program.error(f"step {self._number + 1} ({self.function.name!r}): {problem}")
+        error: ArgumentError = self.program.error(f"step {self._number + 1} ({self.function.name!r}): {problem}")
+        return error
 
 
 def steps_of(function: ProgramFunction) -> list[Step]:

@@ -28,7 +28,8 @@ def share(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) ->
     """
     buffers: list[list[tuple[int, int]]] = []  # the lifetimes in each, sorted
     results, totals = {}, []
-    for name in sorted(sizes, key=lambda each: -sizes[each]):
+    # In the order of their steps, those of one size take the fewest buffers. One that no step uses needs no memory.
+    for name in sorted(sizes.keys() & lifetimes.keys(), key=lambda each: (-sizes[each], *lifetimes[each], each)):
         first, last = lifetimes[name]
         number = 0
         for spans in buffers:
@@ -62,6 +63,8 @@ class StreamMemory:
         return [memory for _, memory in self._buffers[: len(sizes)]]
 
 
+#: The number of streams whose buffers are kept. A stream that the program forgot may live on in the caches of launches.
+_MAX_STREAMS = 32
 _memories: WeakKeyDictionary[Stream, StreamMemory] = WeakKeyDictionary()
 _lock = fork_safe(Lock())
 
@@ -71,5 +74,8 @@ def memory_of(stream: Stream) -> StreamMemory:
     with _lock:
         result = _memories.get(stream)
         if result is None:
+            if len(_memories) >= _MAX_STREAMS:
+                # A call that has it goes on with its buffers, and the next call in that stream takes others.
+                del _memories[next(iter(_memories))]
             result = _memories[stream] = StreamMemory()
         return result
