@@ -257,7 +257,7 @@ NEW_CALLS, NEW_CALL = "20 general calls, new shapes", "program, new shapes"
 BEFORE = "20 prepared launches in a batch, before"
 FIRST_CALL, FIRST_BY_HAND = "load and first call", "load and first call by hand"
 BOUND_NOW = "bound program, alone in a process"
-WARM_UP, TURN = 5, 25
+WARM_UP, TURN, PAIRS = 5, 25, 5
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 #: Load a file and print the milliseconds of processor time until the result, from the imports on.
@@ -549,6 +549,18 @@ def in_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
     return {name: statistics.median(times) for name, times in durations.items()}
 
 
+def against_before(kind: str, file: Path, plain: Path, rounds: int, before: str, clock: str) -> dict[str, float]:
+    """Return the times of the bound program and of the batch of another devmod: the medians of several pairs of processes."""
+    results: dict[str, list[float]] = {BOUND_NOW: [], BEFORE: []}
+    for _ in range(PAIRS):
+        processes = {BOUND_NOW: Process(sys.executable, kind, file, clock), BEFORE: Process(before, kind, plain, clock)}
+        for name, median in in_turns({name: process.turn for name, process in processes.items()}, max(rounds // 8, 1)).items():
+            results[name].append(median)
+        for process in processes.values():
+            process.end()
+    return {name: statistics.median(times) for name, times in results.items()}
+
+
 def measure(kind: str, folder: Path, rounds: int, before: str, clock: str) -> bool:
     """Measure a kind, print its figures, and return whether one is over its bound."""
     kernels = kernels_of(kind)
@@ -559,10 +571,7 @@ def measure(kind: str, folder: Path, rounds: int, before: str, clock: str) -> bo
         {name: lambda run=run: timed(run, CLOCKS[clock]) * 1e3 for name, run in contenders(kind, file, rounds).items()}, rounds
     )
     if before:
-        processes = {BOUND_NOW: Process(sys.executable, kind, file, clock), BEFORE: Process(before, kind, plain, clock)}
-        medians |= in_turns({name: process.turn for name, process in processes.items()}, max(rounds // 4, 1))
-        for process in processes.values():
-            process.end()
+        medians |= against_before(kind, file, plain, rounds, before, clock)
     show(kind, medians)
     failed = False
     rows = [
