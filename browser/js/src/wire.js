@@ -20,6 +20,7 @@ const KINDS = {
   metal: { fields: ["fmt", "fmap", "shaders"], format: "metal", text: ["metal"] },
   vulkan: { fields: ["fmt", "fmap", "shaders"], format: "spv", text: [] },
   webgpu: { fields: ["fmap", "shaders"], format: "wgsl", text: ["wgsl"] },
+  program: { fields: ["fmt", "fmap", "shaders"], format: "steps1", text: [] },
 };
 const MAX_INT64 = 2n ** 63n - 1n;
 const MAX_DIMENSIONS = 64;

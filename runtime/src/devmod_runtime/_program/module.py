@@ -151,7 +151,9 @@ class ProgramModule(PayloadModule):
         return program
 
     def _choose(self, name: str, device: Device | None) -> ProgramFunction:
-        program = self.program(name)
+        interface = self.functions[name].interface
+        # A program with an unknown need may have any form, and fits no kind.
+        program = None if interface is not None and interface.needs else self.program(name)
         if device is not None:
             for kernel, modules in program_kernels(name, self).items():
                 if device.kind not in (kinds := dict.fromkeys(each.kind for each in modules)):
@@ -168,6 +170,7 @@ class ProgramModule(PayloadModule):
                 reasons.append((kind, why))
                 continue
             assert found is not None
+            assert program is not None
             try:
                 return self._function(program, found, kernels, fixed=device is not None)
             except _UNAVAILABLE as error:
