@@ -83,8 +83,8 @@ class ProgramModule(PayloadModule):
         owner, _ = self.find_function(name, query_imports)
         if owner is not self:
             return owner.get_function(name)
-        order = next((each.order for each in self.imports if isinstance(each, BundleModule)), ())
-        key = (name, len(self.imports), order, environment_text(VARIABLE))
+        orders = [each.order for each in self.imports if isinstance(each, BundleModule)]
+        key = (name, len(self.imports), *orders, environment_text(VARIABLE))
         return self._results.get(key, lambda: self._choose(name, None))
 
     def _function_on(self, name: str, device: Device) -> Any:
