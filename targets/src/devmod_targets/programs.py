@@ -65,8 +65,6 @@ def make_program(
         raise _error(name, text if is_step else f"{key}: {text}", f"step {number + 1}" if is_step else "")
 
     program = parse_program(name, steps, declared, backward or "", fail)
-    if not program.steps:
-        raise _error(name, "it has no steps")
     parts = _Parts(name, module)
     program, places = _inlined(program, parts)
     candidates = {kernel: parts.candidates(kernel) for kernel in program.kernels}
@@ -112,6 +110,8 @@ def parse_program(
     """Return the program of a text. `report` gets the key, the index and the text of each mistake. The names are not checked."""
     if not isinstance(name, str):
         raise FormatError(f"the name of a program is a string, not {type(name).__name__}", kind=_KIND)
+    if not isinstance(backward, str):
+        raise _error(name, f"backward: expected the name of a program, got {type(backward).__name__}")
     names: dict[str, Declared] = {}
     requires: list[tuple[str, Expression, Expression]] = []
     for key, texts in declared.items():
