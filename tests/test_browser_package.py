@@ -63,6 +63,35 @@ def test_the_reader_ignores_the_table_of_functions(monkeypatch: pytest.MonkeyPat
     assert run_in_node(body, [b64encode(data).decode() for data in files]) == [[512, []], [512, ["const_loader"]]]
 
 
+@pytest.mark.row("R21")
+def test_a_file_with_programs_opens_and_its_kernels_are_found() -> None:
+    import devmod
+
+    source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>; @compute @workgroup_size(64) fn fill() { y[0] = 1.0; }"
+    module = devmod.program(
+        "ones", devmod.compile(source, "webgpu"), inputs=["n: int32"], outputs=["y: float32[n]"], steps=["fill(y=y, threads=n)"]
+    )
+    body = """
+    const { open } = await import("./index.js");
+    const bundle = await open(Uint8Array.from(Buffer.from(argument, "base64")));
+    const errors = ["ones", "once"].map((name) => {
+      try {
+        bundle.find(name);
+      } catch (error) {
+        return [error.name, error.message];
+      }
+    });
+    return [bundle.roots.map(({ kind, functionNames }) => [kind, functionNames]), bundle.find("fill").kind, errors];
+    """
+    roots, kind, errors = run_in_node(body, b64encode(devmod.dumps(module)).decode())
+    assert (roots, kind) == ([["program", ["ones"]], ["bundle", []]], "webgpu")
+    text = "'ones' is a program of the bundle in memory: this package runs the kernels of a file, and Python runs its programs"
+    assert errors == [
+        ["FunctionNotFoundError", text],
+        ["FunctionNotFoundError", "the bundle in memory has no webgpu function 'once'; there is: 'fill'"],
+    ]
+
+
 def test_the_types_check_in_strict_mode() -> None:
     run(*typescript(), "--noEmit")
 

@@ -15,6 +15,7 @@ const MOST_ARGUMENTS = 60;
 const KNOWN = ["cuda", "rocm", "metal", "vulkan", "opencl", "hexagon"];
 const NODES = {
   bundle: "Alternatives for the same functions. devmod uses the first module with an installed runtime and a matching device.",
+  program: "Lists of launches of the kernels in this file. Python runs them; this page runs the kernels.",
   _lib: "The host library of a program that TVM exported. It is a node of the tree without bytes.",
 };
 
@@ -69,7 +70,7 @@ export async function showDetails(place, module, current, variantOf, select) {
     if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."));
     else {
       const part = (name, info) => (module.kind === "webgpu" ? runPart(module, name, info, contents.functions.size === 1, device) : elsewhere(module, variantOf(name), select));
-      parts.push(functionList([...contents.functions], module.kind === "const_loader" ? undefined : part));
+      parts.push(functionList([...contents.functions], ["const_loader", "program"].includes(module.kind) ? undefined : part));
       const [first] = contents.functions;
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));

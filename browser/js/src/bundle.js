@@ -85,6 +85,12 @@ export class Bundle {
   find(name) {
     if (typeof name !== "string") throw new ArgumentError(`expected the name of a function as a string, got ${describeValue(name)}`, { kind: "webgpu" });
     const candidates = this.webgpuModules;
+    const found = candidates.find((module) => module.functionNames.includes(name));
+    if (found) return found;
+    if (this.modules.some(({ kind, functionNames }) => kind === "program" && functionNames.includes(name))) {
+      const text = `${quoteName(name)} is a program of ${this.place}: this package runs the kernels of a file, and Python runs its programs`;
+      throw new FunctionNotFoundError(text, { kind: "program", function: name });
+    }
     if (!candidates.length) {
       const present = this.modules.filter((module) => module.offset !== null).map((module) => module.description);
       throw new NoModuleError(
@@ -93,8 +99,6 @@ export class Bundle {
         { kind: "webgpu", function: name },
       );
     }
-    const found = candidates.find((module) => module.functionNames.includes(name));
-    if (found) return found;
     const others = this.modules.filter((module) => module.functionNames.includes(name)).map((module) => module.description);
     const elsewhere = others.length ? `. It exists for ${listed(others)}, which browsers cannot run` : "";
     const there = listNames(new Set(candidates.flatMap((module) => module.functionNames)));

@@ -18,6 +18,7 @@ from devmod._util.atomic import write_together
 from devmod._util.regular_files import file_name, open_regular
 from devmod._values.info import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, list_names
+from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     """
     name = file_name(path)
     suffix = os.path.splitext(name)[1][1:].lower()
+    if spec.kind == PROGRAM:
+        raise FormatError("a program has no raw payload to write; devmod.save writes it with its kernels", kind=PROGRAM)
     if suffix == _BUNDLE:
         raise FormatError(f"{name!r} cannot contain {fmt!r}: its suffix is that of a bundle; devmod.save writes one", kind=spec.kind)
     owner = spec if suffix in spec.suffixes else spec_of_suffix(suffix)

@@ -26,6 +26,7 @@ from devmod._util.regular_files import path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import reader
+from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def load_module_bytes(kind: str, data: Buffer) -> Module:
         `data` is not a buffer.
     """
     view = snapshot(data, "load_module_bytes(kind, data)")
-    spec = spec_of_loader(kind) if is_valid_name(kind) else None
+    spec = _spec(kind)
     if spec is None and kind != CONST_LOADER:
         raise FormatError(f"a module of the kind {quote_name(kind)} is not supported", kind=kind)
     return _from_tvm(kind, spec, view)
@@ -125,7 +126,7 @@ def _read_imports(data: memoryview, subject: str) -> Module:
             modules.append(LibraryModule())
             continue
         saved = values.read_bytes()
-        spec = spec_of_loader(kind) if is_valid_name(kind) else None
+        spec = _spec(kind)
         known = spec is not None or kind == CONST_LOADER
         modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else ForeignModule(kind, saved))
     values.finish()
@@ -271,6 +272,11 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str
     return TvmModule(entry, wire, kind, data, subject)
 
 
+def _spec(kind: str) -> TargetSpec | None:
+    """Return the spec of a kind that TVM may have."""
+    return spec_of_loader(kind) if is_valid_name(kind) and kind != PROGRAM else None
+
+
 def _saved_format(spec: TargetSpec, module: Module) -> str:
     """Return the format in a module's own bytes, which may be an alias. TVM's Vulkan runtime accepts any."""
     return Reader(memoryview(b"".join(module.wire_parts())), f"the bytes of the {spec.kind} module", spec.kind).read_str()
@@ -283,6 +289,8 @@ def _dump_parts(module: Module) -> list[Binary]:
         constants = module if isinstance(module, ConstLoaderModule) else load_constants(memoryview(module.save_to_bytes()))
         assert isinstance(constants, ConstLoaderModule)
         return [*_tvm().constants_parts(constants.tensors, constants.by_symbol)]
+    if module.kind == PROGRAM:
+        raise FormatError("TVM has no programs: its own host functions launch the kernels. Dump the modules of the kernels", kind=PROGRAM)
     payload = payload_of(module)
     if payload is None:
         raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)

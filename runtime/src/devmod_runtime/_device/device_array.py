@@ -122,9 +122,13 @@ class DeviceArray(Array):
             raise ArgumentError(f"the array {error}", kind=self.device.kind) from None
 
     def overlaps(self, other: DeviceArray) -> bool:
-        """Return whether two arrays share bytes."""
+        """Return whether two arrays of one device share bytes."""
         if self._base.memory is not other._base.memory:
-            return False
+            if self.device.dlpack_type not in _CUDA_TYPES:
+                return False
+            # Arrays of other libraries have objects of their own for the same memory.
+            first, second = (sum(each.device.pointer(each.region) or ()) for each in (self, other))
+            return first < second + other._nbytes and second < first + self._nbytes
         return self._offset < other._offset + other._nbytes and other._offset < self._offset + self._nbytes
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:

@@ -137,6 +137,8 @@ class ProgramCall:
             if value is None:
                 continue
             memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
+            if self._adopted and isinstance(value, DeviceArray):
+                memory = self  # arrays of other libraries have objects of their own for the same memory
             others = known.setdefault(id(memory), [])
             for other, second in others:
                 if (declared.role, other.role) == ("input", "input"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from types import SimpleNamespace
 
+from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels, program_verdicts
+from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec
 from devmod.errors import (
@@ -81,7 +83,8 @@ class ProgramModule(PayloadModule):
         owner, _ = self.find_function(name, query_imports)
         if owner is not self:
             return owner.get_function(name)
-        key = (name, len(self.imports), environment_text("DEVMOD_PREFER"), environment_text("DEVMOD_DEVICE"))
+        orders = [each.order for each in self.imports if isinstance(each, BundleModule)]
+        key = (name, len(self.imports), *orders, environment_text(VARIABLE))
         return self._results.get(key, lambda: self._choose(name, None))
 
     def _function_on(self, name: str, device: Device) -> Any:

@@ -17,9 +17,9 @@ from devmod import Local, Param
 from devmod._util.atomic import replacing
 from devmod._values.param import numpy_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
-from devmod_readers.programs import Array
+from devmod_readers.programs import Array, ExpressionError, evaluate
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime.tools.lengths import bind_lengths, choose_lengths, length_names, shape_of
+from devmod_runtime.tools.lengths import bind_lengths, choose_lengths, length_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -598,44 +598,54 @@ def _check_names(function: Any, given: Iterable[str], params: Iterable[str], oth
 def _program_arguments(
     function: ProgramFunction, params: Mapping[str, Param], given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None
 ) -> Arguments:
-    """Return the arguments of a program. An array that has no shape of its own has the declared one, for the lengths that are known."""
+    """Return the arguments of a program. An array without a shape of its own has the declared one, for known lengths or small ones."""
     declared, names = function.program.declared, length_names(function.program)
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
-    values, shapeless = {}, {}
+    values: dict[str, Any] = {}
+    made: dict[str, str] = {}  # the text of an array without its shape; "" for an argument that is not given
     for name, value in given.items():
         match = _ARRAY.fullmatch(value) if isinstance(value, str) else None
         if name in names:
             lengths[name] = read_count(value, sizes, name) if isinstance(value, str) else int(value)
         elif match and match["shape"] is None and isinstance(array := declared[name], Array):
-            shapeless[name] = f"{match['word']}:{match['type'] or array.type}"
+            made[name] = f"{match['word']}:{match['type'] or array.type}"
         else:
             values[name] = read_value(name, value, params[name], sizes) if isinstance(value, str) else value
     constraints = bind_lengths(function, values, lengths)
-    missing = [each for each in function.names if each not in given and each not in function.defaults]
     if invented is not None:
-        chosen = choose_lengths(function, lengths, constraints, invented.numbers)
-        if chosen is None:
-            raise NotFromInterfaceError(f"no lengths that it accepts were found: give them, as in {names[0] if names else 'n'}=64")
-        lengths = chosen
-    for name in (*shapeless, *(missing if invented is not None else ())):
+        made |= dict.fromkeys((each for each in function.names if each not in given and each not in function.defaults), "")
+    numbers = invented or Invented()
+    if made:
+        wanted: list[Mapping[str, float]] = [numbers.numbers, {}]
+        found = next(filter(None, (choose_lengths(function, lengths, constraints, each) for each in wanted)), None)
+        if found is None and (length_names(function.program) or function.sizes):
+            text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
+            raise ArgumentError(text, kind=function.kind, function=function.name) if invented is None else NotFromInterfaceError(text)
+        lengths = found or {}
+    for name, text in made.items():
         array = declared[name]
-        if not isinstance(array, Array):
-            assert invented is not None
-            values[name] = lengths[name] if name in lengths else default_value(params[name], invented)
-            continue
-        shape = shape_of(function, array, lengths)
-        if array.nbytes(shape) > _MOST_BYTES:
-            raise NotFromInterfaceError(f"{name}: it has {array.nbytes(shape)} bytes for {lengths}, more than {_MOST_BYTES}")
-        if array.texel is not None and array.texel.channels > 1 and name in shapeless:
-            shape = (*shape, array.texel.channels)
-        if name in shapeless:
-            values[name] = read_value(name, f"{shapeless[name]}[{','.join(map(str, shape))}]", params[name], {})
-        elif array.format:
-            values[name] = RandomImage(shape[::-1], array.format, 0)
+        if isinstance(array, Array):
+            values[name] = _declared_array(function, array, lengths, text)
         else:
-            values[name] = random_array(name, shape, numpy_dtype(array.type))
-    return Arguments((), values)
+            values[name] = lengths[name] if name in lengths else default_value(params[name], numbers)
+    return Arguments((), {name: values[name] for name in params if name in values})
+
+
+def _declared_array(function: ProgramFunction, array: Array, lengths: Mapping[str, int], text: str) -> Any:
+    try:
+        shape = tuple(evaluate(each, dict(lengths)) for each in array.shape)
+    except ExpressionError as error:
+        raise function.error(f"the shape of {array.name!r}: {error}", array.name) from None
+    if min(shape) < 0:
+        raise function.error(f"the shape of {array.name!r} is {shape}, which has a negative length", array.name)
+    if not text and array.nbytes(shape) > _MOST_BYTES:
+        raise NotFromInterfaceError(f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}")
+    if text:
+        channels = array.texel.channels if array.texel is not None else 1
+        sizes = (*shape, channels) if channels > 1 else shape
+        return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", None, {})
+    return RandomImage(shape[::-1], array.format, 0) if array.format else random_array(array.name, shape, numpy_dtype(array.type))
 
 
 def call_once(function: Function, arguments: Arguments, device: Device, **launch: Any) -> tuple[Any, Arguments]:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:
     """Check the text of programs, and their names. `add` gets the keys and the text of each mistake."""
-    names = [each.name for each in entries]
+    positions = {each.name: position for position, each in enumerate(entries)}
     for position, entry in enumerate(entries):
         keys: KeyPath = ("programs", entry.name)
-        if entry.backward and entry.backward not in names:
+        if entry.backward and entry.backward not in positions:
             add((*keys, "backward"), f"the manifest has no program {entry.backward!r}")
         if not all(map(all, (entry.steps, *dict(entry.declared).values()))):  # the reader has added the mistake
             continue
@@ -39,7 +39,7 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
             place, text = _mistake(entry, error)
             add((*keys, *place), text)
         for number, step in enumerate(program.steps):
-            if step.kernel in names[position:]:
+            if positions.get(step.kernel, -1) >= position:
                 add((*keys, "steps", number), f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them")
 
 

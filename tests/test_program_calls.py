@@ -1,0 +1,720 @@
+"""Calls of programs: the main path on each kind, and on OpenCL what a call takes, returns and refuses."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from backend_checks import first_device, run_python
+
+import devmod
+from devmod import ArgumentError
+
+pytestmark = pytest.mark.row("R45")
+KINDS = ("opencl", "vulkan", "webgpu", "hexagon")
+SUMS, SCALE = (
+    "float s = 0; for (int c = 0; c < columns; c++) s += x[row * columns + c] * x[row * columns + c]; sums[row] += s;",
+    "sums[i / columns]",
+)
+CL = f"""
+kernel void square_sums(global const float *x, global float *sums, int rows, int columns) {{
+  int row = get_global_id(0); if (row < rows) {{ {SUMS} }}
+}}
+kernel void scale(global const float *x, global const float *sums, global const float *weight, global float *y, int rows, int columns,
+                  float epsilon) {{
+  int i = get_global_id(0);
+  if (i < rows * columns) y[i] = x[i] / sqrt({SCALE} / columns + epsilon) * weight[i % columns];
+}}"""
+C = f"""
+#include <math.h>
+void square_sums(const float *x, float *sums, int rows, int columns) {{ for (int row = 0; row < rows; row++) {{ {SUMS} }} }}
+void scale(const float *x, const float *sums, const float *weight, float *y, int rows, int columns, float epsilon) {{
+  for (int i = 0; i < rows * columns; i++) y[i] = x[i] / sqrtf({SCALE} / columns + epsilon) * weight[i % columns];
+}}"""
+GLSL = {
+    "square_sums": f"""#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X {{ float x[]; }};
+layout(binding = 1) buffer S {{ float sums[]; }};
+layout(push_constant) uniform P {{ int rows; int columns; }};
+void main() {{ int row = int(gl_GlobalInvocationID.x); if (row < rows) {{ {SUMS} }} }}""",
+    "scale": f"""#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X {{ float x[]; }};
+layout(binding = 1) readonly buffer S {{ float sums[]; }};
+layout(binding = 2) readonly buffer W {{ float weight[]; }};
+layout(binding = 3) buffer Y {{ float y[]; }};
+layout(push_constant) uniform P {{ int rows; int columns; float epsilon; }};
+void main() {{
+  int i = int(gl_GlobalInvocationID.x);
+  if (i < rows * columns) y[i] = x[i] / sqrt({SCALE} / columns + epsilon) * weight[i % columns];
+}}""",
+}
+WGSL = {
+    "square_sums": """
+struct P { rows: i32, columns: i32 };
+@group(0) @binding(0) var<storage> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> sums: array<f32>;
+@group(0) @binding(2) var<uniform> p: P;
+@compute @workgroup_size(64) fn square_sums(@builtin(global_invocation_id) id: vec3u) {
+  let row = i32(id.x);
+  for (var c = 0; row < p.rows && c < p.columns; c++) { sums[row] += x[row * p.columns + c] * x[row * p.columns + c]; }
+}""",
+    "scale": """
+struct P { rows: i32, columns: i32, epsilon: f32 };
+@group(0) @binding(0) var<storage> x: array<f32>;
+@group(0) @binding(1) var<storage> sums: array<f32>;
+@group(0) @binding(2) var<storage> weight: array<f32>;
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
+@group(0) @binding(4) var<uniform> p: P;
+@compute @workgroup_size(64) fn scale(@builtin(global_invocation_id) id: vec3u) {
+  let i = i32(id.x);
+  if (i < p.rows * p.columns) { y[i] = x[i] * inverseSqrt(sums[i / p.columns] / f32(p.columns) + p.epsilon) * weight[i % p.columns]; }
+}""",
+}
+NORMALIZE: dict[str, Any] = {
+    "inputs": ["x: float32[rows, columns]", "weight: float32[columns]", "epsilon: float32 = 1e-5"],
+    "outputs": ["y: float32[rows, columns]"],
+    "temporaries": ["sums: float32[rows] = 0"],
+    "requires": ["columns % 4 == 0"],
+    "steps": [
+        "square_sums(x=x, sums=sums, rows=rows, columns=columns, threads=rows)",
+        "scale(x=x, sums=sums, weight=weight, y=y, rows=rows, columns=columns, epsilon=epsilon, threads=rows * columns)",
+    ],
+}
+X, W = np.random.default_rng(0).normal(size=(5, 8)).astype("float32"), np.arange(8, dtype="float32")
+
+
+def expected(x: Any = X, weight: Any = W, epsilon: float = 1e-5) -> Any:
+    return x / np.sqrt((x * x).mean(1, keepdims=True) + epsilon) * weight
+
+
+def equal(found: Any, wanted: Any) -> bool:
+    return np.allclose(found if isinstance(found, np.ndarray) else found.numpy(), wanted, atol=1e-4)
+
+
+def candidates(kind: str) -> list[devmod.Module]:
+    """The kernels of `NORMALIZE` for a kind."""
+    if kind == "opencl":
+        return [devmod.compile(CL, "opencl", block=64)]
+    if kind == "hexagon":
+        return [devmod.compile(C, "hexagon -arch=v66")]
+    return [devmod.compile(text, kind, name=name) for name, text in (GLSL if kind == "vulkan" else WGSL).items()]
+
+
+def normalize(*kinds: str) -> devmod.Module:
+    """A file with the program, for some kinds."""
+    module = devmod.program("normalize", devmod.bundle(*[each for kind in kinds for each in candidates(kind)]), **NORMALIZE)
+    return devmod.loads(devmod.dumps(module))
+
+
+@pytest.fixture(scope="module")
+def every_kind() -> devmod.Module:
+    return normalize(*KINDS)
+
+
+@pytest.fixture
+def function(every_kind: devmod.Module) -> Any:
+    """The program on the first OpenCL device."""
+    return every_kind["normalize"].on(first_device("opencl"))
+
+
+def made(source: str, name: str = "p", *others: devmod.Module, **declared: Any) -> Any:
+    """A program of kernels in OpenCL C."""
+    first_device("opencl")
+    module = devmod.bundle(devmod.compile(source, "opencl", block=1), *others, mixed=True)
+    return devmod.loads(devmod.dumps(devmod.program(name, module, **declared)))[name]
+
+
+def refusal(act: Callable[[], object]) -> str:
+    with pytest.raises(ArgumentError) as caught:
+        act()
+    return str(caught.value)
+
+
+# -- each kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.row("R17", "R18", "R33", "R34", "R37")
+def test_the_main_path_on_each_kind(every_kind: devmod.Module, kind: str) -> None:
+    device = first_device(kind)
+    f: Any = every_kind["normalize"].on(kind)
+    x, weight = device.from_numpy(X), device.from_numpy(W)
+    for epsilon in (1e-5, 1.0):
+        found = f(X, W, epsilon=epsilon)
+        assert isinstance(found, np.ndarray)
+        assert equal(found, expected(epsilon=epsilon))
+    for arguments in ((x, weight), (x, W), (X, weight)):
+        assert type(found := f(*arguments)) is type(x)
+        assert (found.device, equal(found, expected())) == (device, True)
+    for rows in (0, 1, 3, 5):
+        assert equal(f(X[:rows], W), expected(X[:rows]))
+        assert equal(f(device.from_numpy(X[:rows]), W), expected(X[:rows]))
+    host, result = np.zeros_like(X), device.empty((5, 8), "float32")
+    assert f(X, W, y=host) is host
+    assert f(X, W, y=result) is result
+    assert equal(host, expected())
+    assert equal(result, expected())
+    host[:] = 0
+    assert f(x, W, y=host) is host
+    assert equal(host, expected())
+    # Not contiguous, in and out.
+    base, out = np.zeros((10, 16), "float32"), np.zeros((10, 16), "float32")
+    base[::2, ::2] = X
+    f(base[::2, ::2], W, y=out[::2, ::2])
+    assert equal(out[::2, ::2], expected())
+    assert not out[1::2].any()
+    bound = f.bind(x, weight, y=result)
+    result.copy_from(np.zeros_like(X))
+    for _ in range(3):
+        bound()
+    device.synchronize()
+    assert equal(result, expected())
+    assert bound.time() > 0
+    stream = device.stream()
+    with stream:
+        found = f(x, weight)
+    assert equal(found, expected())
+    assert equal(f(X, W, stream=stream), expected())
+    assert f.temporary_bytes(rows=5, columns=8) == 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_on_one_stream_and_on_two(every_kind: devmod.Module, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, count = first_device(kind), 1000 if kind == "opencl" else 100
+    f: Any = every_kind["normalize"].on(device)
+    inputs = [(device.from_numpy(X[:rows]), device.empty((rows, 8), "float32")) for rows in range(1, 6)]
+    weight = device.from_numpy(W)
+    streams = [device.stream(), device.stream()]
+    problems: list[BaseException] = []
+
+    def call(stream: Any, seed: int) -> None:
+        try:
+            for number in range(count):
+                (x, _), rows = inputs[(number + seed) % 5], (number + seed) % 5 + 1
+                y = f(x, weight, stream=stream)
+                if number % 10 == 0:
+                    assert equal(y, expected(X[:rows]))
+        except BaseException as error:
+            problems.append(error)
+
+    def run(*used: Any) -> None:
+        threads = [threading.Thread(target=call, args=(stream, seed)) for seed, stream in enumerate(used)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert problems == []
+
+    run(*streams)
+    run(streams[0], streams[0])
+    # The buffers of temporaries and the launches are there: with the outputs given, a call allocates nothing.
+    for x, y in inputs:
+        f(x, weight, y=y, stream=streams[0])
+    plans = len(f._plans)
+    sizes: list[int] = []
+    allocate = type(device).allocate
+    monkeypatch.setattr(type(device), "allocate", lambda self, size: sizes.append(size) or allocate(self, size))
+    for _ in range(20):
+        for x, y in inputs:
+            f(x, weight, y=y, stream=streams[0])
+    assert (sizes, len(f._plans)) == ([], plans)
+
+
+# -- OpenCL: arguments
+
+
+def test_a_merged_file_runs_each_part(tmp_path: Path) -> None:
+    first_device("opencl")
+    first_device("vulkan")
+    for kind in ("opencl", "vulkan"):
+        devmod.save(normalize(kind), tmp_path / f"{kind}.devmod")
+    devmod.save(
+        devmod.program(
+            "triple",
+            devmod.compile(
+                "kernel void scale(global const int *x, global int *y) { int i = get_global_id(0); y[i] = 3 * x[i]; }", "opencl"
+            ),
+            inputs=["x: int32[n]"],
+            outputs=["y: int32[n]"],
+            steps=["scale(x=x, y=y, threads=n, block=1)"],
+        ),
+        tmp_path / "other.devmod",
+    )
+    files = [str(tmp_path / f"{name}.devmod") for name in ("opencl", "vulkan", "other")]
+    command = [sys.executable, "-m", "devmod", "bundle", *files, "--mixed", "-o", str(tmp_path / "all.devmod")]
+    subprocess.run(command, check=True, capture_output=True)
+    for prefer in ("opencl", "vulkan"):
+        module = devmod.load(tmp_path / "all.devmod", prefer=(prefer,))
+        assert list(module) == ["normalize", "square_sums", "scale", "triple"]
+        f = module["normalize"]
+        assert (f.kind, devmod.explain(module, "normalize").best("normalize").kind) == (prefer, prefer)  # type: ignore[attr-defined, union-attr]
+        for kind in ("vulkan", "opencl"):
+            assert equal(f.on(kind)(X, W), expected())
+            assert f.on(kind).kind == kind  # type: ignore[attr-defined]
+        assert module["triple"](np.arange(4, dtype="int32")).tolist() == [0, 3, 6, 9]
+    assert refusal(lambda: f.on(first_device("webgpu"))).startswith("the program 'normalize' cannot run on webgpu device 0")
+
+
+@pytest.mark.row("R16", "R33")
+def test_a_candidate_that_cannot_be_built_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    first_device("opencl")
+    broken, sound = candidates("opencl")[0], candidates("opencl")[0]
+    module = devmod.program("normalize", devmod.bundle(broken, sound), **NORMALIZE)
+
+    def refuse(name: str, device: object) -> None:
+        raise devmod.DeviceNotFoundError(f"{name} cannot be built")
+
+    monkeypatch.setattr(broken, "_function_on", refuse)
+    assert equal(module["normalize"](X, W), expected())
+    monkeypatch.setattr(sound, "_function_on", refuse)
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        devmod.program("other", module, **NORMALIZE)["other"]
+    assert str(caught.value) == "the program 'other' cannot run here:\n  1. opencl: scale cannot be built"
+
+
+TWO_DEVICES = """
+import sys
+sys.path.insert(0, TESTS)
+import numpy as np, os, pyopencl as cl, pyopencl.array as ca
+from test_program_calls import *
+one, two = (devmod.device("opencl", number) for number in (0, 1))
+module = normalize("opencl")
+f = module["normalize"]
+assert f.device is one
+for array in (two.from_numpy(X), ca.to_device(cl.CommandQueue(two.context), X)):
+    y = f(array, W)
+    assert y.device is two and equal(y, expected())
+result = two.empty((5, 8), "float32")
+bound = f.bind(two.from_numpy(X), two.from_numpy(W), y=result)
+bound()
+assert bound.stream.device is two and equal(result, expected())
+on = f.on(two)
+assert equal(on(X, W), expected())
+where = "is on opencl device 0 (%s), and the program runs on opencl device 1 (%s); copy it through the host"
+names = tuple(str(each).partition("(")[2][:-1] for each in (one, two))
+assert refusal(lambda: on(one.from_numpy(X), W)) == "the opencl program 'normalize': the argument 'x' " + where % names
+assert refusal(lambda: f(two.from_numpy(X), one.from_numpy(W))) == "the opencl program 'normalize': the argument 'weight' " + where % names
+assert refusal(lambda: f(X, W, stream=two.stream())) == f"the opencl program 'normalize': stream= is a stream of {two}; expected one of {one}"
+os.environ["DEVMOD_DEVICE"] = "opencl:1"
+assert module["normalize"].device is two
+assert devmod.explain(module, "normalize").best("normalize").device == "opencl:1"
+"""
+
+
+@pytest.mark.row("R33")
+def test_device_arrays_decide_between_two_devices() -> None:
+    if first_device("opencl").platform != "Portable Computing Language":  # type: ignore[attr-defined]
+        pytest.skip("only PoCL can show several devices of one processor")
+    run_python(f"TESTS = {str(Path(__file__).parent)!r}\n{TWO_DEVICES}", POCL_DEVICES="pthread pthread")
+
+
+class Exported:
+    """An array of another library, by DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.row("R34")
+def test_arrays_of_other_libraries(function: Any) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    result = np.zeros_like(X)
+    given = Exported(result)
+    assert function(Exported(X), Exported(W), y=given) is given
+    assert equal(result, expected())
+    queue = cl.CommandQueue(function.device.context)
+    x, y = cl_array.to_device(queue, X), cl_array.zeros(queue, (5, 8), np.float32)
+    assert equal(function(x, W), expected())
+    assert function(x, W, y=y) is y
+    assert equal(y.get(), expected())
+    assert equal(function(x, W, stream=queue), expected())
+    read_only = cl_array.Array(queue, (5, 8), "float32", data=cl.Buffer(function.device.context, cl.mem_flags.READ_ONLY, 160))
+    text = "the opencl program 'normalize': "
+    assert refusal(lambda: function(x, W, y=read_only)) == f"{text}the argument 'y' is read-only, and the program writes to it"
+    overlap = f"{text}the arguments 'x' and 'y' overlap, and the program writes to one of them"
+    assert refusal(lambda: function(x, W, y=x)) == refusal(lambda: function(x, W, y=x.ravel().reshape(5, 8))) == overlap
+
+
+#: What a call of `normalize` refuses: the arguments by position, those by name, and the text after the program.
+WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] = {
+    "a missing input": (lambda device: (X,), {}, "it also needs 'weight'"),
+    "None": (lambda device: (None, W), {}, "it also needs 'x'"),
+    "too many": (lambda device: (X, W, 1, 2), {}, "it takes 3 arguments by position, 'x', 'weight', 'epsilon'; 4 given"),
+    "twice": (lambda device: (X, W), {"x": X}, "the argument 'x' is given by position and by name"),
+    "an unknown name": (lambda device: (X, W), {"epsilom": 1}, "it has no argument 'epsilom'; it has 'x', 'weight', 'epsilon', 'y'. Did you mean 'epsilon'?"),
+    "a temporary": (lambda device: (X, W), {"sums": X}, "it has no argument 'sums'; it has 'x', 'weight', 'epsilon', 'y'"),
+    "a grid": (lambda device: (X, W), {"grid": 1}, "it takes no grid=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
+    "threads": (lambda device: (X, W), {"threads": 1}, "it takes no threads=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
+    "a block": (lambda device: (X, W), {"block": 1}, "it takes no block=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
+    "a requirement": (lambda device: (X[:, :6].copy(), W[:6]), {}, "it requires columns % 4 == 0, and that is 2 == 0"),
+    "a length": (lambda device: (X, W[:4]), {}, "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8"),
+    "a rank": (lambda device: (X[None], W), {}, "the argument 'x' has 3 dimensions; expected 2"),
+    "a type": (lambda device: (X.astype("float64"), W), {}, "the argument 'x' is an array of float64; expected float32: array.astype(np.float32)"),
+    "a list": (lambda device: ([1, 2], W), {}, "the argument 'x' is a list; expected an array of float32"),
+    "a number": (lambda device: (np.float32(1), W), {}, "the argument 'x' is a float32; expected an array of float32"),
+    "an image": (lambda device: (device.image((4, 4), "rgba8unorm"), W), {}, "the argument 'x' is an Image; expected an array"),
+    "a view": (
+        lambda device: (device.from_numpy(np.tile(X, (2, 1)))[5:], W),
+        {},
+        "the argument 'x' is a view that begins 160 bytes into its memory, and {device} takes arguments that begin at a multiple of 128 bytes "
+        "(view_alignment); copy it: array = device.empty(view.shape, view.dtype); array.copy_from(view)",
+    ),
+    "an output's shape": (lambda device: (X, W), {"y": np.zeros((5, 4), "float32")}, "the argument 'y' has the shape (5, 4), and the program returns (5, 8)"),
+    "a read-only output": (lambda device: (X, W), {"y": np.broadcast_to(np.float32(0), (5, 8))}, "the argument 'y' is read-only, and the program writes to it"),
+    "an overlap": (lambda device: (X, W), {"y": X}, "the arguments 'x' and 'y' overlap, and the program writes to one of them"),
+    "a text": (lambda device: (X, W, "1"), {}, "the argument 'epsilon': '1' is not a number"),
+    "no number": (lambda device: (X, W, None), {}, "the argument 'epsilon': None is not a number"),
+    "a great number": (lambda device: (X, W, 1e300), {}, "the argument 'epsilon': 1e+300 does not fit float32"),
+    "a stream": (lambda device: (X, W), {"stream": 3}, "stream= is 3; expected one of {device}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.row("R34")
+def test_a_wrong_call_names_the_argument(function: Any, case: str) -> None:
+    make, keywords, text = WRONG[case]
+    arguments = make(function.device)
+    assert refusal(lambda: function(*arguments, **keywords)) == f"the opencl program 'normalize': {text.format(device=function.device)}"
+
+
+@pytest.mark.row("R34")
+def test_overlaps_and_views(function: Any) -> None:
+    device = function.device
+    base = np.zeros((12, 8), "float32")
+    base[:5] = X
+    function(base[:5], W, y=base[5:10])
+    assert equal(base[5:10], expected(base[:5]))
+    text = "the opencl program 'normalize': the arguments 'x' and 'y' overlap, and the program writes to one of them"
+    assert refusal(lambda: function(base[:5], W, y=base[4:9])) == text
+    array = device.from_numpy(np.tile(X, (4, 1)))
+    assert equal(function(array[:4], W, y=array[16:]), expected(X[:4]))
+    assert refusal(lambda: function(array[:5], W, y=array[4:9])) == text
+    assert refusal(lambda: function.bind(array[:4], device.from_numpy(W), y=array[:4])) == text
+    empty = device.empty((0, 8), "float32")
+    assert function(empty, W, y=empty).shape == (0, 8)
+    # One array for two inputs is no overlap.
+    ones = np.ones((8, 8), "float32")
+    assert equal(function(ones, ones[0]), expected(ones, ones[0]))
+
+
+def test_bind_needs_device_arrays_and_outputs(function: Any) -> None:
+    device = function.device
+    x, weight, y = device.from_numpy(X), device.from_numpy(W), device.empty((5, 8), "float32")
+    text = "the opencl program 'normalize': "
+    assert refusal(lambda: function.bind(x, weight)) == f"{text}bind needs its outputs by name: 'y'"
+    host = f"{text}the argument 'weight' is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)"
+    assert refusal(lambda: function.bind(x, W, y=y)) == host
+    bound = function.bind(x, weight, y=y)
+    assert refusal(lambda: bound(x)).startswith("a prepared launch of the opencl program 'normalize' takes no arguments")
+    bound()
+    assert equal(y, expected())
+
+
+SCALARS = {"a": "int8", "b": "uint8", "c": "int16", "d": "uint16", "e": "int32", "f": "uint32", "g": "int64", "h": "uint64", "i": "float32", "j": "float64"}  # fmt: skip
+NARROW = {"a": 128, "b": -1, "c": 40000, "d": 65536, "e": 2**31, "f": -1, "g": 2**63, "h": 2**64, "i": 1e39, "j": "x"}
+
+
+@pytest.mark.row("R34")
+def test_scalars_of_each_type() -> None:
+    source = (
+        "kernel void put(global double *y, char a, uchar b, short c, ushort d, int e, uint f, long g, ulong h, float i, double j) "
+        "{ y[0] = a; y[1] = b; y[2] = c; y[3] = d; y[4] = e; y[5] = f; y[6] = g; y[7] = h; y[8] = i; y[9] = j; }"
+    )
+    f = made(
+        source,
+        inputs=[f"{name}: {dtype}{' = 3' if name in 'bdj' else ''}" for name, dtype in SCALARS.items()],
+        outputs=["y: float64[10]"],
+        steps=[f"put(y=y, {', '.join(f'{name}={name}' for name in SCALARS)}, threads=1)"],
+    )
+    assert f.names == (*"acefghi", *"bdj")
+    assert f(-1, -2, 5, 6, 7, 8, 9.5).tolist() == [-1, 3, -2, 3, 5, 6, 7, 8, 9.5, 3]
+    assert f(1, 2, 3, 4, 5, 6, 7, 200, 65535, 0.25).tolist() == [1, 200, 2, 65535, 3, 4, 5, 6, 7, 0.25]
+    assert f(**dict.fromkeys("acefgh", np.int8(1)), i=np.float64(2)).tolist() == [1, 3, 1, 3, 1, 1, 1, 1, 2, 3]
+    zeros: dict[str, Any] = dict.fromkeys("acefghi", 0)
+    for name, value in NARROW.items():
+        text = refusal(lambda name=name, value=value: f(**{**zeros, name: value}))  # type: ignore[misc]
+        assert text.startswith(f"the opencl program 'p': the argument '{name}': {value!r} ")
+    assert refusal(lambda: f(**{**zeros, "e": 2.0})).endswith("the argument 'e': 2.0 is a float, and int32 takes an int; pass 2")
+
+
+ADD = "kernel void add(global int *t, global const int *w) { t[get_global_id(0)] += w[get_global_id(0)]; }"
+
+
+@pytest.mark.row("R20")
+def test_updates_and_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = first_device("opencl")
+    constants = devmod.const_loader({"w": np.arange(4, dtype="int32")}, {"init": ["w"]})
+    uploads: list[Any] = []
+    from_numpy = type(device).from_numpy
+    monkeypatch.setattr(type(device), "from_numpy", lambda self, array: uploads.append(array) or from_numpy(self, array))
+    declared: dict[str, Any] = {"updates": ["t: int32[n]"], "constants": ["w: int32[n]"]}
+    f = made(ADD, "twice", constants, **declared, steps=["add(t=t, w=w, threads=n)"] * 2)
+    host, on_device = np.zeros(4, "int32"), device.zeros(4, "int32")
+    for array in (host, on_device):
+        assert f(array) is None
+    assert host.tolist() == on_device.numpy().tolist() == [0, 2, 4, 6]
+    module = f.module
+    assert module["twice"]._plans is f._plans
+    assert len([each for each in uploads if each is not host]) == 1
+    bound = f.bind(on_device)
+    bound()
+    assert on_device.numpy().tolist() == [0, 4, 8, 12]
+    columns = np.zeros((4, 3), "int32")
+    f(columns[:, 1])
+    assert columns.T.tolist() == [[0] * 4, [0, 2, 4, 6], [0] * 4]
+    assert (
+        refusal(lambda: f(np.zeros(5, "int32")))
+        == "the opencl program 'twice': the argument 'w' has the shape (4,); dimension 1 is 4, and expected is n, which is 5"
+    )
+
+
+@pytest.mark.row("R34")
+def test_several_outputs_and_images() -> None:
+    source = """
+    kernel void invert(read_only image2d_t source, sampler_t how, write_only image2d_t result) {
+      int2 at = (int2)(get_global_id(0), get_global_id(1));
+      write_imagef(result, at, 1 - read_imagef(source, how, (convert_float2(at) + 0.5f) / convert_float2(get_image_dim(source))));
+    }
+    kernel void count(read_only image2d_t source, global uint *total) {
+      atomic_add(total, (uint)(read_imagef(source, (int2)(get_global_id(0), get_global_id(1))).x * 255 + 0.5f));
+    }"""
+    f = made(
+        source,
+        inputs=["picture: rgba8unorm[height, width]"],
+        outputs=["back: rgba8unorm[height, width]", "total: uint32[1]"],
+        temporaries=["inverse: rgba8unorm[height, width]", "unused: uint32[1] = 0"],
+        samplers=["how: nearest clamp"],
+        steps=[
+            "invert(source=picture, how=how, result=inverse, threads=(width, height))",
+            "invert(source=inverse, how=how, result=back, threads=(width, height))",
+            "count(source=picture, total=unused, threads=(width, height))",
+            "count(source=inverse, total=total, threads=1)",
+        ],
+    )
+    device = f.device
+    picture = np.random.default_rng(0).integers(0, 256, (7, 9, 4), np.uint8)
+    back, total = f(picture)
+    assert np.array_equal(back, picture)
+    assert total.shape == (1,)
+    image = device.image_from_numpy(picture)
+    back, total = f(image)
+    assert np.array_equal(back.numpy(), picture)
+    host, result = np.zeros_like(picture), device.image((9, 7), "rgba8unorm")
+    assert f(picture, back=host)[0] is host
+    assert f(image, back=result)[0] is result
+    assert np.array_equal(host, picture)
+    assert np.array_equal(result.numpy(), picture)
+    for height in range(1, 8):  # the images of other sizes
+        assert np.array_equal(f(picture[:height])[0], picture[:height])
+    for case, text in (
+        ({"picture": picture[:0]}, "the argument 'picture' has the shape (0, 9, 4), and an image has lengths of 1 or more"),
+        ({"picture": picture[..., :3]}, "the argument 'picture' has the shape (7, 9, 3); expected (height, width, 4) for an image of rgba8unorm"),
+        ({"picture": device.image((9, 7), "r32float")}, "the argument 'picture' is an image of r32float; expected one of rgba8unorm with two dimensions"),
+        ({"picture": device.zeros((7, 9), "uint8")}, "the argument 'picture' is an array of shape (7, 9); expected an image"),
+        ({"picture": image, "back": image}, "the arguments 'picture' and 'back' overlap, and the program writes to one of them"),
+        ({"picture": picture, "back": picture}, "the arguments 'picture' and 'back' overlap, and the program writes to one of them"),
+        ({"picture": image, "back": device.image((9, 6), "rgba8unorm")}, "the argument 'back' has the shape (6, 9), and the program returns (7, 9)"),
+    ):  # fmt: skip
+        assert refusal(lambda case=case: f(**case)) == f"the opencl program 'p': {text}"  # type: ignore[misc]
+
+
+# -- temporaries
+
+
+CHAIN = """
+kernel void put(global const int *x, global int *y) { y[get_global_id(0)] = x[get_global_id(0)] + 1; }
+kernel void add(global const int *x, global int *y) { y[get_global_id(0)] += x[get_global_id(0)]; }
+"""
+
+
+def chain(count: int) -> Any:
+    """A program of temporaries, of which two live at once. The odd ones begin cleared."""
+    names = [f"t{number}" for number in range(count)]
+    steps = [
+        f"{'add' if number % 2 else 'put'}(x={'x' if not number else names[number - 1]}, y={name}, threads=n)"
+        for number, name in enumerate(names)
+    ]
+    return made(
+        CHAIN,
+        inputs=["x: int32[n]"],
+        outputs=["y: int32[n]"],
+        temporaries=[f"{name}: int32[n]{' = 0' if number % 2 else ''}" for number, name in enumerate(names)],
+        steps=[*steps, f"put(x={names[-1]}, y=y, threads=n)"],
+    )
+
+
+def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
+    f = chain(12)
+    x = np.arange(1000, dtype="int32")
+    array, result = f.device.from_numpy(x), f.device.empty(1000, "int32")
+    bound = f.bind(array, y=result)
+    assert f.temporary_bytes(n=1000) == 2 * 4000
+    for _ in range(3):
+        assert np.array_equal(f(x), x + 7)
+        assert np.array_equal(f(array).numpy(), x + 7)
+        bound()
+        assert np.array_equal(result.numpy(), x + 7)
+        assert np.array_equal(f(x[:10]), x[:10] + 7)
+    assert refusal(f.temporary_bytes) == "the program 'p': it also needs 'n'"
+    assert refusal(lambda: f.temporary_bytes(n=1, m=2)) == "the program 'p': it has no length 'm'; it has 'n'"
+    assert refusal(lambda: f.temporary_bytes(n="1")) == "the program 'p': the length 'n' is an integer, got '1'"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_two_temporaries_that_live_at_once_share_a_buffer(seed: int) -> None:
+    from devmod_runtime._program.temporaries import share
+
+    rng = np.random.default_rng(seed)
+    starts, lengths = rng.integers(0, 60, 80), rng.integers(0, 12, 80)
+    lives = {str(number): (int(start), int(start + length)) for number, (start, length) in enumerate(zip(starts, lengths, strict=True))}
+    sizes = {name: int(rng.integers(0, 100)) for name in (*lives, "of no step")}
+    buffers, totals = share(sizes, lives)
+    assert buffers.keys() == lives.keys()
+    assert totals == sorted(totals, reverse=True)
+    for number, total in enumerate(totals):
+        inside = sorted(lives[name] for name, buffer in buffers.items() if buffer == number)
+        assert all(one[1] < two[0] for one, two in pairwise(inside))
+        assert total == max(sizes[name] for name, buffer in buffers.items() if buffer == number)
+
+
+def least(sizes: dict[str, int], lives: dict[str, tuple[int, int]]) -> int:
+    """The least bytes of whole buffers: the n-th largest holds the n-th largest temporary of each step."""
+    steps = [[sizes[name] for name, (start, end) in lives.items() if start <= step <= end] for step in range(80)]
+    return sum(map(max, zip_longest(*(sorted(each, reverse=True) for each in steps), fillvalue=0)))
+
+
+def test_the_temporaries_of_a_decoder_take_the_fewest_bytes() -> None:
+    """The layers of a transformer, for several sizes."""
+    from devmod_runtime._program.temporaries import share
+
+    for size, hidden, context, heads in ((64, 192, 64, 4), (256, 672, 128, 8), (288, 768, 256, 6), (4096, 11008, 2048, 32)):
+        layer = {"y": (size, 0, 17), "q": (size, 1, 10), "k": (size // 2, 2, 6), "v": (size // 2, 3, 6), "scores": (heads * context, 7, 9)}
+        layer |= {"g": (hidden, 13, 16), "u": (hidden, 14, 15)}
+        sizes = {f"{number}{name}": each[0] for number in range(4) for name, each in layer.items()}
+        lives = {f"{number}{name}": (20 * number + each[1], 20 * number + each[2]) for number in range(4) for name, each in layer.items()}
+        assert sum(share(sizes, lives)[1]) == least(sizes, lives)
+
+
+def test_the_buffers_of_few_streams_are_kept(function: Any) -> None:
+    from devmod_runtime._program import temporaries
+
+    for _ in range(80):
+        assert equal(function(X, W, stream=function.device.stream()), expected())
+    assert len(temporaries._memories) <= 32
+
+
+def test_threads_that_call_one_prepared_program_take_turns() -> None:
+    f = made(
+        CHAIN,
+        inputs=["x: int32[n]"],
+        updates=["total: int32[n]"],
+        temporaries=["t: int32[n] = 0"],
+        steps=["add(x=x, y=t, threads=n)", "add(x=t, y=total, threads=n)"],
+    )
+    device = f.device
+    x, total = device.from_numpy(np.ones(4, "int32")), device.zeros(4, "int32")
+    bound, stream = f.bind(x, total), device.default_stream
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for call in (bound, lambda: f(x, total, stream=stream)):
+            threads = [threading.Thread(target=lambda call=call: [call() for _ in range(250)]) for _ in range(4)]  # type: ignore[misc]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert total.numpy().tolist() == [2000] * 4
+
+
+# -- interrupts and forks
+
+
+INTERRUPTED = """
+import sys
+sys.path.insert(0, TESTS)
+import random, signal
+from test_program_calls import *
+from devmod_runtime._program.temporaries import memory_of
+f = normalize("opencl")["normalize"]
+stream, rng, interrupts = f.device.stream(), random.Random(1), 0
+bound = f.bind(f.device.from_numpy(X), f.device.from_numpy(W), y=f.device.empty((5, 8), "float32"), stream=stream)
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+while interrupts < 100:
+    rows = rng.randint(1, 5)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, rng.random() * 0.001 + 1e-6)
+            bound() if rng.random() < 0.3 else f(X[:rows], W, stream=stream)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupts += 1
+    assert not memory_of(stream).lock.locked()
+    assert equal(f(X[:rows], W, stream=stream), expected(X[:rows]))
+import os
+child = os.fork()
+if not child:
+    refused = 0
+    for act in (lambda: f(X, W), bound, bound.time, lambda: f.bind(X, W, y=X), lambda: f.on("opencl")):
+        try:
+            act()
+        except devmod.LaunchError as error:
+            refused += "forked" in str(error)
+    os._exit(refused)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="timers and forks are POSIX's")
+@pytest.mark.row("R32")
+def test_an_interrupt_leaves_the_locks_free_and_a_child_is_refused() -> None:
+    first_device("opencl")
+    run_python(f"TESTS = {str(Path(__file__).parent)!r}\n{INTERRUPTED}", "-W", "ignore")
+
+
+# -- what a program shows of itself
+
+
+def test_a_program_describes_itself(function: Any) -> None:
+    arguments = "x: 'float32[rows, columns]', weight: 'float32[columns]', epsilon: 'float32' = 1e-05"
+    keywords = "y: 'float32[rows, columns]' = None, stream=None"
+    assert str(inspect.signature(function)) == f"({arguments}, *, {keywords}) -> 'float32[rows, columns]'"
+    text = "normalize(x: float32[rows, columns], weight: float32[columns], epsilon: float32 = 1e-05) -> y: float32[rows, columns]"
+    assert repr(function) == f"<Program opencl {text}>"
+    assert (function.__name__, function.kind, function.device) == ("normalize", "opencl", first_device("opencl"))
+    lines = inspect.getdoc(function).splitlines()  # type: ignore[union-attr]
+    assert (lines[0], lines[-1]) == (f"The program {text} on opencl.", "    scale, square_sums, in 2 steps")
+    assert "y: float32[rows, columns], by name; default: a new array, which is returned" in lines
+    assert "<caption>opencl program normalize</caption>" in function._repr_html_()
+    assert "<td>weight</td><td>float32[columns]</td>" in function._repr_html_()
+    with pytest.raises(TypeError, match=r"^cannot pickle or copy 'ProgramFunction' object: it belongs to this process"):
+        pickle.dumps(function)
+    text = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
+    assert refusal(lambda: function[2, 64]) == f"the opencl program 'normalize': f[…] is no launch: {text}"
+    assert refusal(lambda: function.on(3)) == "the opencl program 'normalize': on() takes a device, such as 'opencl', got int"
