@@ -503,7 +503,7 @@ class _Parts:
             return self._programs.get(name)
         if info.interface is not None and info.interface.needs:
             raise _error(name, f"it needs {list_names(info.interface.needs)}, which a newer devmod-targets may have")
-        program = self._programs[name] = read_program(name, info, self._codes[name])
+        program = self._programs[name] = read_program(name, info, self._codes.get(name, b""))
         check_names(program)
         return program
 
@@ -520,20 +520,19 @@ class _Parts:
     def check_constants(self, program: Program) -> None:
         """Check that the constants are there, with their types and ranks."""
         for array in program.arrays("constant"):
-            text = f"constants: the module of the kernels has no const_loader with {array.name!r}"
+            problem = f"the module of the kernels has no const_loader with {array.name!r}"
             for module in self._constants:
                 try:
                     value = module.get_global(array.name)
                 except FunctionNotFoundError as error:
-                    text = f"constants: {error}"
+                    problem = str(error)
                     continue
-                if (value.dtype, len(value.shape)) == (array.type, len(array.shape)):
-                    break
-                found = f"{value.dtype} of {len(value.shape)} dimensions"
-                text = f"constants: {array.name!r} is an array of {found}; declared is {array.type} of {len(array.shape)}"
-                raise _error(program.name, text)
-            else:
-                raise _error(program.name, text)
+                found = f"{array.name!r} is an array of {value.dtype} of {len(value.shape)} dimensions"
+                fits = (value.dtype, len(value.shape)) == (array.type, len(array.shape))
+                problem = "" if fits else f"{found}; declared is {array.type} of {len(array.shape)}"
+                break
+            if problem:
+                raise _error(program.name, f"constants: {problem}")
 
     def with_program(self, program: Program) -> Module:
         """Return the module with a program more. The others keep their bytes."""
