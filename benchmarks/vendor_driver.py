@@ -36,6 +36,7 @@ class VendorDriver:
         sys.path[:0] = [str(ROOT / folder) for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/src")]
         self._kind, self._vendor = kind, getattr(import_module(f"standin_{kind}"), kind.upper())
         self.on_hardware, self.missing_driver = self._vendor.on_hardware, self._vendor.missing_driver
+        self.functions, self.calls = self._vendor.functions, self._vendor.calls
 
     def environment(self, driver: str = "ctypes") -> dict[str, str]:
         """Return the environment of a process that opens the driver with ctypes, or with pycuda."""

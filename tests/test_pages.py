@@ -36,6 +36,7 @@ PAGES = (
     "manifest.md",
     "porting.md",
     "profiling.md",
+    "programs.md",
     "remote.md",
     "rocm.md",
 )
@@ -54,6 +55,7 @@ NOT_RUN = {
     "manifest.md": 3,
     "porting.md": 0,
     "profiling.md": 0,
+    "programs.md": 0,
     "remote.md": 4,
     "rocm.md": 1,
 }

@@ -72,10 +72,10 @@ def test_a_package_names_each_design_note_of_a_wheel() -> None:
 @pytest.mark.row("R36")
 def test_one_directory_for_each_backend() -> None:
     from devmod.plugins import find_spec
-    from devmod.targets import KINDS, PROGRAM
+    from devmod.targets import KINDS, NAMES
 
     specs = ROOT / "core" / "src" / "devmod" / "targets"
-    assert {path.parent.name for path in specs.glob("*/__init__.py")} == {*KINDS, PROGRAM}  # which is no backend
+    assert {path.parent.name for path in specs.glob("*/__init__.py")} == set(NAMES)
     build_side = ROOT / "targets" / "src" / "devmod_targets"
     shared = {"_cli", "authoring", "build", "interop", "slang", "triton"}  # the last two are languages
     assert {path.parent.name for path in build_side.glob("*/__init__.py")} == {*KINDS, *shared}

@@ -457,3 +457,33 @@ def test_threads_with_batches(device: Any, is_shared: bool) -> None:
     first, second = run_in_threads(work, range(2))
     assert (first[0], second[0]) == ([1] * 4, [2] * 4)
     assert first[1] == second[1]
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_a_prepared_sequence_is_recorded_once(device: Any, in_batch: bool) -> None:
+    expected, steps = Steps(device), Steps(device)
+
+    def make(stream: Any) -> list[Callable[[], object]]:
+        first = steps.step.bind(steps.x, steps.y, N, 5, 2, threads=N, stream=stream)
+        second = steps.step.bind(steps.y, steps.z, N, 3, 1, threads=N, stream=stream)
+        return [first, lambda: device.start_clear(steps.x.memory, 400, stream), second, first]
+
+    queue = steps.stream.prepare(make)
+    for _ in range(3):
+        expected.step(expected.x, expected.y, N, 5, 2, threads=N, stream=expected.stream)
+        device.start_clear(expected.x.memory, 400, expected.stream)
+        expected.prepared()
+        expected.step(expected.x, expected.y, N, 5, 2, threads=N, stream=expected.stream)
+        expected.launch()
+        with steps.stream.batch() if in_batch else nullcontext():
+            queue()
+            steps.launch()
+    gc.collect()
+    queue()
+    queue()  # before the one before is done
+    for _ in range(2):
+        expected.step(expected.x, expected.y, N, 5, 2, threads=N, stream=expected.stream)
+        device.start_clear(expected.x.memory, 400, expected.stream)
+        expected.prepared()
+        expected.step(expected.x, expected.y, N, 5, 2, threads=N, stream=expected.stream)
+    assert steps.read() == expected.read()

@@ -53,7 +53,6 @@ _QUEUED_COPIES = {
     "start_write": "queued copy to the device",
     "start_read": "queued copy to the host",
     "copy": "copy on the device",
-    "start_clear": "clear on the device",
 }
 #: Types of arguments that are no arrays.
 _NO_ARRAYS = frozenset((int, float, bool, Local))
@@ -428,21 +427,7 @@ class Profile:
 
     def _prepared(self, original: Callable[..., Any], launch: Launch) -> Callable[..., Any]:
         """Return what records the calls of a prepared launch."""
-        if isinstance(launch.function, ProgramFunction):  # a graph has its clears inside
-            original = self._unrecorded(original)
         return self._launch(original, launch.function.name, launch.stream, ["", _bytes_of(launch._values[1])])
-
-    def _unrecorded(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local = self._local
-
-        def call(*args: Any, **keywords: Any) -> Any:
-            inside, local.inside = local.inside, True
-            try:
-                return original(*args, **keywords)
-            finally:
-                local.inside = inside
-
-        return call
 
     def _launch(self, original: Callable[..., Any], name: str, stream: Stream, prepared: list[Any] | None) -> Callable[..., Any]:
         """Return a function that queues a launch, that of a prepared one or of the thread's present call, and records it."""

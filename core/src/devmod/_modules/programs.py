@@ -28,13 +28,11 @@ def read_program(name: str, module: Module) -> Any:
         devmod-readers is not installed.
     """
     readers, spec = _readers(), find_spec(PROGRAM)
-    code: Any = getattr(module, "code", b"")
+    code: Any = module.code  # type: ignore[attr-defined]  # of a module with bytes
     if spec is not None and module.format not in spec.formats:
         advice = pip_install("--upgrade devmod-core devmod-runtime")
         raise FormatError(f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}", kind=PROGRAM)
-    if not isinstance(code, dict) or name not in code:
-        raise FormatError(f"the program {quote_name(name)} has no steps", kind=PROGRAM, function=name)
-    program = readers.read_program(name, module.functions[name], code[name])
+    program = readers.read_program(name, module.functions[name], code.get(name, b""))
     readers.check_names(program)
     return program
 

@@ -131,6 +131,8 @@ class HexagonDevice(Device):
     def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
         self.memory_runner(memory).clear(memory, nbytes)
 
+    start_clear = clear  # it follows the queued calls
+
     def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
         self.memory_runner(source)
         self.memory_runner(target).copy(source, target, nbytes)

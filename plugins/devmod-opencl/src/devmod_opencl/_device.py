@@ -337,7 +337,14 @@ class OpenCLDevice(Device):
 
     def clear(self, memory: Any, nbytes: int, stream: OpenCLStream) -> None:
         try:
-            cl.enqueue_fill_buffer(_queue(stream), memory, b"\0", 0, nbytes).wait()
+            self.start_clear(memory, nbytes, stream).wait()
+        except _driver.Error as error:
+            raise self._copy_error(f"{self} cannot fill {nbytes} bytes", error, memory) from error
+
+    def start_clear(self, memory: Any, nbytes: int, stream: OpenCLStream) -> Any:
+        memory, offset = _place(memory)
+        try:
+            return cl.enqueue_fill_buffer(_queue(stream), memory, b"\0", offset, nbytes)
         except _driver.Error as error:
             raise self._copy_error(f"{self} cannot fill {nbytes} bytes", error, memory) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 
 from devmod import Device, Event, Stream
@@ -13,7 +13,7 @@ from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_earlier_event, check_event, lend
 from devmod_vulkan import _features
 from devmod_vulkan._driver import array, ffi, make, vk
-from devmod_vulkan._logical import ONE_TIME, Logical, Waiter
+from devmod_vulkan._logical import BEFORE, ONE_TIME, REUSABLE, Logical, Waiter
 from devmod_vulkan._physical import Physical, physical_devices
 
 TYPE_CHECKING = False
@@ -188,14 +188,16 @@ class VulkanDevice(Device):
         if memory.address:
             ctypes.memset(memory.address, 0, nbytes)
             return
+        self.start_clear(memory, nbytes, stream)
+        stream.synchronize()  # any other stream may use the array next
+
+    def start_clear(self, memory: Memory, nbytes: int, stream: VulkanStream) -> None:
+        """Queue a fill with zeros; a batch gathers it."""
+        logical = stream.logical
+        logical.check_open()
         memory.used = True
         size = -(-nbytes // 4) * 4  # pieces of memory are whole words
-
-        def fill(handle: Any) -> None:
-            logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0)
-
-        _submit(stream, fill, memory)
-        stream.synchronize()  # any other stream may use the array next
+        _submit(stream, lambda handle: logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0), memory)
 
     def create_image(self, image: Image) -> DeviceImage:
         from devmod_vulkan import _images
@@ -579,6 +581,30 @@ class VulkanStream(Stream):
 
     def batch(self) -> AbstractContextManager[object]:
         return Batch(self.batches, self._begin_batch, self._end_batch)
+
+    def prepare(self, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+        """As `Stream.prepare`: the commands are recorded once, in one command buffer."""
+        side = VulkanStream(self.device, self.logical)
+        with side.batch():
+            for call in make(side):
+                call()
+            with side._lock:
+                gathered, side._gathered = side._gathered, []
+        records = [record for record, _, _, _ in gathered if record is not None]
+        if len(records) < len(gathered):  # a timestamp has a command buffer of its own
+            return super().prepare(make)
+        recorder = self.logical.commands.recorder()
+        recorder.record(self.logical, REUSABLE, records)
+        barrier, handle = self.logical.calls.vkCmdPipelineBarrier, recorder.handle
+
+        def record_again(commands: Any) -> None:
+            for number, record in enumerate(records):
+                if number:
+                    barrier(commands, *BEFORE)
+                record(commands)
+
+        resources = recorder, [each for _, _, each, _ in gathered]
+        return partial(self.submit, self.submission([handle]), handle, resources, None, record_again)
 
     def _begin_batch(self) -> None:
         """Gather the following submissions."""

@@ -10,8 +10,8 @@ from devmod.targets.vulkan.architecture import capability_name
 from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod_vulkan import _features
 from devmod_vulkan._device import VulkanDevice, VulkanStream, devices
-from devmod_vulkan._logical import ONE_TIME
-from devmod_vulkan._pipeline import REUSABLE, Launchable, Pipeline
+from devmod_vulkan._logical import ONE_TIME, REUSABLE
+from devmod_vulkan._pipeline import Launchable, Pipeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

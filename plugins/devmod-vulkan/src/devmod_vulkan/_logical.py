@@ -523,6 +523,8 @@ _LAST = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _
 BEFORE = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER, 0, 1, _FIRST, *_NO_MORE)
 AFTER = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER | _HOST, 0, 1, _LAST, *_NO_MORE)
 ONE_TIME = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
+#: For prepared launches, which may be submitted again before they are done.
+REUSABLE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
 #: The number of command buffers, and of timestamps, that are created at once.
 _RECORDERS = 16
 _TIMERS = 64

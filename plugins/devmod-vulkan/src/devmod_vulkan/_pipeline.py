@@ -282,8 +282,6 @@ def _specialization(constants: Sequence[tuple[int, bytes]]) -> Any:
 
 
 _COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
-#: For prepared launches, which may be submitted again before they are done.
-REUSABLE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
 
 
 class Launchable:

@@ -108,7 +108,7 @@ def read(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> None:
 
 def _download(gpu: Any, staging: Staging, memory: Any, out: memoryview) -> tuple[Any, int]:
     """Queue the copy. Return the staging buffer, and the first byte in it: copies begin at words."""
-    source, offset = _place(memory)
+    source, offset = place_of(memory)
     skip = offset % 4
     size = -(-(skip + out.nbytes) // 4) * 4
     buffer = staging.take(gpu, size)
@@ -125,7 +125,7 @@ def map_copied(buffer: Any) -> Any:
 def write(gpu: Any, staging: Staging, memory: Any, data: memoryview) -> None:
     """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""
     _driver.end_submissions()
-    buffer, offset = _place(memory)
+    buffer, offset = place_of(memory)
     head = min(-offset % 4, data.nbytes)
     tail = (data.nbytes - head) % 4
     if head:
@@ -149,7 +149,7 @@ def _write_in_word(gpu: Any, staging: Staging, buffer: Any, offset: int, data: m
 
 def copy(gpu: Any, source: Any, target: Any, nbytes: int, usage: int) -> bool:
     """Queue a copy within the device. Return False if it would begin or end within a word of other arrays."""
-    (first, start), (second, offset) = _place(source), _place(target)
+    (first, start), (second, offset) = place_of(source), place_of(target)
     if start % 4 or offset % 4 or (type(target) is Region and target.splits_a_word):
         return False
     size = -(-nbytes // 4) * 4
@@ -167,6 +167,6 @@ def _submit(gpu: Any, source: Any, start: int, target: Any, offset: int, size: i
     _driver.submit(gpu, [encoder.finish()])
 
 
-def _place(memory: Any) -> tuple[Any, int]:
+def place_of(memory: Any) -> tuple[Any, int]:
     """Return the buffer of a memory object, and the first byte in it."""
     return (memory.buffer, memory.offset) if type(memory) is Region else (memory, 0)

@@ -182,6 +182,14 @@ class WebGPUDevice(Device):
     def clear(self, memory: Any, nbytes: int, stream: WebGPUStream) -> None:
         pass  # a new buffer of WebGPU is zero
 
+    def start_clear(self, memory: Any, nbytes: int, stream: WebGPUStream) -> None:
+        buffer, start = _copy.place_of(memory)
+
+        def failure(error: Exception) -> LaunchError:
+            return launch_error(f"{self} cannot fill {nbytes} bytes", self, error)
+
+        _driver.gather(_driver.Clear(self.gpu, buffer, start, -(-nbytes // 4) * 4, failure), stream.batches)
+
     def write(self, memory: Any, data: memoryview, stream: WebGPUStream) -> None:
         self._try_copy(_copy.write, data.nbytes, "to", self._staging, memory, data)
 

@@ -58,9 +58,19 @@ class Dispatch(NamedTuple):
     uniforms: Any
 
 
+class Clear(NamedTuple):
+    """A fill of a batch with zeros: the GPUDevice, the buffer, the first byte, the size in bytes, and the error for an error of wgpu."""
+
+    device: Any
+    buffer: Any
+    start: int
+    size: int
+    error: Callable[[Exception], Exception]
+
+
 #: Launches of batches, and devices with command buffers that another thread submits. An entry is removed when it is in the device's queue:
 #: later operations of any stream follow it, also after an interrupt.
-_submissions: deque[Dispatch | tuple[Any, Sequence[Any]]] = deque()
+_submissions: deque[Dispatch | Clear | tuple[Any, Sequence[Any]]] = deque()
 _submissions_lock = fork_safe(Lock())
 #: The launches of a batch that are submitted together. More would only keep memory, and the device idle.
 _MOST_TOGETHER = 1024
@@ -179,9 +189,9 @@ def submit(device: Any, commands: Sequence[Any]) -> None:
         device.queue.submit(commands)
 
 
-def gather(dispatch: Dispatch, batches: Collection[object]) -> None:
-    """Submit a launch together with those that follow: before the next other operation, or at the end of the stream's batches."""
-    _submissions.append(dispatch)
+def gather(entry: Dispatch | Clear, batches: Collection[object]) -> None:
+    """Submit a launch or a fill with those that follow: before the next other operation, or at the end of the stream's batches."""
+    _submissions.append(entry)
     if not batches or len(_submissions) >= _MOST_TOGETHER:  # another thread may have ended the batch
         end_submissions()
 
@@ -198,9 +208,9 @@ def _submit_all() -> None:
         while left:
             entry, done = _submissions[0], 1
             try:
-                if isinstance(entry, Dispatch):
+                if isinstance(entry, (Dispatch, Clear)):
                     together = [entry]
-                    while done < left and isinstance(other := _submissions[done], Dispatch) and other.device is entry.device:
+                    while done < left and isinstance(other := _submissions[done], (Dispatch, Clear)) and other.device is entry.device:
                         together.append(other)
                         done += 1
                     _submit_together(together)
@@ -213,31 +223,39 @@ def _submit_all() -> None:
             left -= done
 
 
-def _submit_together(dispatches: Sequence[Dispatch]) -> None:
-    """Submit launches of one device as one compute pass, in which WebGPU orders them."""
-    device, pipeline = dispatches[0].device, None
+def _submit_together(entries: Sequence[Dispatch | Clear]) -> None:
+    """Submit launches of one device as one compute pass, in which WebGPU orders them. Fills are between two passes."""
+    device, run, pipeline = entries[0].device, None, None
     try:
         encoder = device.create_command_encoder()
-        run = encoder.begin_compute_pass()
-        for each in dispatches:
+        for each in entries:
+            if isinstance(each, Clear):
+                if run is not None:
+                    run.end()
+                    run = pipeline = None
+                encoder.clear_buffer(each.buffer, each.start, each.size)
+                continue
+            if run is None:
+                run = encoder.begin_compute_pass()
             if each.pipeline is not pipeline:
                 pipeline = each.pipeline
                 run.set_pipeline(pipeline)
             for number, group in each.groups:
                 run.set_bind_group(number, group)
             run.dispatch_workgroups(*each.blocks)
-        run.end()
+        if run is not None:
+            run.end()
         commands = encoder.finish()
     except Error as error:
-        if len(dispatches) == 1:
-            raise dispatches[0].error(error) from error
-        for each in dispatches:  # as without a batch: those before the one that fails run, and the error names that one
+        if len(entries) == 1:
+            raise entries[0].error(error) from error
+        for each in entries:  # as without a batch: those before the one that fails run, and the error names that one
             _submit_together([each])
         return
     device.queue.submit([commands])
     # The last first, so that the next batch finds the buffer with its first launch's scalars first.
-    for each in reversed(dispatches):
-        if each.uniforms:
+    for each in reversed(entries):
+        if isinstance(each, Dispatch) and each.uniforms:
             each.unused.append(each.uniforms)
 
 

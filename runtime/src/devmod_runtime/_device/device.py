@@ -135,7 +135,10 @@ class Device(ProcessLocal, ABC):
         self.read(memory, out, stream)
 
     def start_clear(self, memory: Any, nbytes: int, stream: Any) -> None:
-        """Queue setting the first `nbytes` (1 or more) bytes of memory to zero, in the stream's order."""
+        """Queue setting the first `nbytes` (1 or more) bytes of memory from `allocate` to zero, in the stream's order; a batch gathers it.
+
+        The bytes up to a multiple of 4 may become zero too. By default, zeros are copied.
+        """
         self.start_write(memory, memoryview(bytes(nbytes)), stream)
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: Any) -> None:

@@ -101,7 +101,14 @@ class Stream(ProcessLocal, ABC):
         return nullcontext()
 
     def prepare(self, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
-        """Return a function that queues several launches together at each call."""
+        """Return a function that queues several launches together at each call. Several threads may call it.
+
+        Parameters
+        ----------
+        make
+            Returns the calls for a stream, each without arguments: prepared launches of this stream, and others that queue work in it. It
+            is called for this stream; for a kind whose driver has graphs, for another one that records the graph.
+        """
         calls = make(self)
 
         def queue() -> None:

@@ -16,7 +16,6 @@ from devmod.errors import (
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
-    did_you_mean,
     list_names,
     pip_install,
     quote_name,
@@ -98,24 +97,20 @@ class ProgramModule(PayloadModule):
         Raises
         ------
         ArgumentError
-            A length is missing or unknown, or the program does not take these lengths.
+            A length is missing, or the program does not take these lengths.
         """
         program = self.program(name)
-        scalars: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer}
-        names = {each for array in program.arrays() for length in array.shape for each in names_in(length)} | scalars.keys()
+        values = {each.name: each.default for each in program.scalars if each.is_integer and each.default is not None} | dict(lengths)
         needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
         needed += [each for _, *operands in program.requires for each in operands]
-        values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
 
         def error(text: str, argument: str) -> ArgumentError:
             return ArgumentError(f"the program {quote_name(name)}: {text}", kind="program", function=name, argument=argument)
 
-        if unknown := [each for each in lengths if each not in names]:
-            raise error(f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}", unknown[0])
         if wrong := [each for each, value in lengths.items() if type(value) is not int]:
             raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
-            raise error(f"it also needs {list_names(missing)}", missing[0])
+            raise error(f"the memory of its temporaries also depends on {list_names(missing)}", missing[0])
         about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
         return Shapes(about, values).temporary_bytes
 

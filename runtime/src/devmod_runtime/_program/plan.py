@@ -134,10 +134,11 @@ class Step:
             else:
                 given = argument.default
             self.arguments.append((argument, given))
+            place: Any = (argument, given) if type(given) in (str, tuple) else None
             if isinstance(given, str) and isinstance(function.program.declared.get(given), (Array, Sampler)):
                 self.names.append(given)
-            is_memory = given in self.names[-1:] and argument.packed is None
-            self.places.append(given if is_memory else (argument, given) if type(given) in (str, tuple) else None)
+                place = given if argument.packed is None else place
+            self.places.append(place)
 
     def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
         """Return the grid, the block and the threads."""

@@ -48,6 +48,7 @@ class DriverStream(Stream):
     """
 
     device: DriverDevice
+    gathers = False  # a graph costs more than its launches, if it is launched once
 
     def __init__(self, device: DriverDevice, handle: int, owner: object = None) -> None:
         self.device = device
@@ -91,7 +92,36 @@ class DriverStream(Stream):
         LaunchError
             The driver refuses the graph.
         """
-        return Graph(self, launches)
+        for number, each in enumerate(launches, 1):
+            if not isinstance(each, Launch) or each.stream is not self:
+                got = f"one for {each.stream!r}" if isinstance(each, Launch) else repr(each)
+                raise ArgumentError(
+                    f"a graph of {self!r} takes launches that were bound with stream= this stream; launch {number} is {got}",
+                    kind=self.device.kind,
+                    argument="launches",
+                )
+        return Graph(self, launches, self)
+
+    def prepare(self, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+        """As `Stream.prepare`: the calls are one graph, captured once in a stream of its own. `devmod.guard` does not see its launches.
+
+        While another library captures this stream, the calls are queued one by one.
+        """
+        side = self.device.stream()
+        graph = Graph(side, make(side), self)
+        singly: list[Sequence[Callable[[], object]]] = []
+
+        def queue() -> None:
+            is_own = self._capture is not None and self._capture.is_begun
+            if self.is_default or is_own or not self._is_captured_elsewhere():
+                graph()
+                return
+            if not singly:
+                singly.append(make(self))
+            for each in singly[0]:
+                each()
+
+        return queue
 
     def uncaptured(self) -> AbstractContextManager[object]:
         """Return a context manager: an active batch submits its launches and captures none while the body runs. The thread holds `lock`."""
@@ -307,21 +337,22 @@ class Graph:
     """Prepared launches as one graph of the driver. `DriverStream.graph` returns one; a call queues all of them in their order.
 
     It keeps the launches and their arrays alive.
+
+    Parameters
+    ----------
+    stream
+        The stream in which the launches are captured.
+    launches
+        The prepared launches, and other calls without arguments that queue work in this stream.
+    target
+        The stream of the graph.
     """
 
     __slots__ = ("_executable", "_launches", "_lock", "_stream")
 
-    def __init__(self, stream: DriverStream, launches: Sequence[Launch]) -> None:
-        for number, each in enumerate(launches, 1):
-            if not isinstance(each, Launch) or each.stream is not stream:
-                got = f"one for {each.stream!r}" if isinstance(each, Launch) else repr(each)
-                raise ArgumentError(
-                    f"a graph of {stream!r} takes launches that were bound with stream= this stream; launch {number} is {got}",
-                    kind=stream.device.kind,
-                    argument="launches",
-                )
+    def __init__(self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream) -> None:
         check_driver(stream.device.kind)
-        self._stream, self._launches = stream, tuple(launches)
+        self._stream, self._launches = target, tuple(launches)
         #: CUDA and HIP forbid calls of several threads at once with one graph.
         self._lock = fork_safe(Lock())
         api = stream.device.api
@@ -340,7 +371,9 @@ class Graph:
                 driver.call("begin_capture", stream.handle, RELAXED_CAPTURE)
                 try:
                     for each in self._launches:
-                        if each._shape is not None:
+                        if not isinstance(each, Launch):
+                            each()
+                        elif each._shape is not None:
                             # Not each(): a guard or a profile would wait for the launch, which only the graph runs.
                             each._kernel.prepare(stream, each._shape, each._values[0])()
                 except BaseException:
@@ -602,6 +635,9 @@ class DriverDevice(Device):
 
     def clear(self, memory: Any, nbytes: int, stream: DriverStream) -> None:
         self._queue(f"{self} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes)
+
+    def start_clear(self, memory: Any, nbytes: int, stream: DriverStream) -> None:
+        self._queue(f"{self} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes, wait=False)
 
     def start_write(self, memory: Any, data: memoryview, stream: DriverStream) -> None:
         self._start(memory, data, stream, to_device=True)

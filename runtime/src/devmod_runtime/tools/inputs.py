@@ -17,9 +17,9 @@ from devmod import Local, Param
 from devmod._util.atomic import replacing
 from devmod._values.param import numpy_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
-from devmod_readers.programs import Array
+from devmod_readers.programs import Array, evaluate
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime.tools.lengths import bind_lengths, choose_lengths, length_names, shape_of
+from devmod_runtime.tools.lengths import bind_lengths, choose_lengths, length_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -598,44 +598,48 @@ def _check_names(function: Any, given: Iterable[str], params: Iterable[str], oth
 def _program_arguments(
     function: ProgramFunction, params: Mapping[str, Param], given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None
 ) -> Arguments:
-    """Return the arguments of a program. An array that has no shape of its own has the declared one, for the lengths that are known."""
+    """Return the arguments of a program. An array without a shape of its own has the declared one, for known lengths or small ones."""
     declared, names = function.program.declared, length_names(function.program)
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
-    values, shapeless = {}, {}
+    values: dict[str, Any] = {}
+    made: dict[str, str] = {}  # the text of an array without its shape; "" for an argument that is not given
     for name, value in given.items():
         match = _ARRAY.fullmatch(value) if isinstance(value, str) else None
         if name in names:
             lengths[name] = read_count(value, sizes, name) if isinstance(value, str) else int(value)
         elif match and match["shape"] is None and isinstance(array := declared[name], Array):
-            shapeless[name] = f"{match['word']}:{match['type'] or array.type}"
+            made[name] = f"{match['word']}:{match['type'] or array.type}"
         else:
             values[name] = read_value(name, value, params[name], sizes) if isinstance(value, str) else value
     constraints = bind_lengths(function, values, lengths)
-    missing = [each for each in function.names if each not in given and each not in function.defaults]
     if invented is not None:
-        chosen = choose_lengths(function, lengths, constraints, invented.numbers)
-        if chosen is None:
-            raise NotFromInterfaceError(f"no lengths that it accepts were found: give them, as in {names[0] if names else 'n'}=64")
-        lengths = chosen
-    for name in (*shapeless, *(missing if invented is not None else ())):
+        made |= dict.fromkeys((each for each in function.names if each not in given and each not in function.defaults), "")
+    wanted = (invented or Invented()).numbers
+    chosen = (
+        (choose_lengths(function, lengths, constraints, wanted) or choose_lengths(function, lengths, constraints, {})) if made else None
+    )
+    if made and chosen is None:
+        text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
+        raise ArgumentError(text, kind=function.kind, function=function.name) if invented is None else NotFromInterfaceError(text)
+    for name, text in made.items():
         array = declared[name]
-        if not isinstance(array, Array):
-            assert invented is not None
-            values[name] = lengths[name] if name in lengths else default_value(params[name], invented)
-            continue
-        shape = shape_of(function, array, lengths)
-        if array.nbytes(shape) > _MOST_BYTES:
-            raise NotFromInterfaceError(f"{name}: it has {array.nbytes(shape)} bytes for {lengths}, more than {_MOST_BYTES}")
-        if array.texel is not None and array.texel.channels > 1 and name in shapeless:
-            shape = (*shape, array.texel.channels)
-        if name in shapeless:
-            values[name] = read_value(name, f"{shapeless[name]}[{','.join(map(str, shape))}]", params[name], {})
-        elif array.format:
-            values[name] = RandomImage(shape[::-1], array.format, 0)
+        assert chosen is not None
+        if isinstance(array, Array):
+            values[name] = _declared_array(array, tuple(evaluate(each, dict(chosen)) for each in array.shape), text)
         else:
-            values[name] = random_array(name, shape, numpy_dtype(array.type))
+            values[name] = chosen[name] if name in chosen else default_value(params[name], invented or Invented())
     return Arguments((), values)
+
+
+def _declared_array(array: Array, shape: tuple[int, ...], text: str) -> Any:
+    if array.nbytes(shape) > _MOST_BYTES:
+        raise NotFromInterfaceError(f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}")
+    if text:
+        channels = array.texel.channels if array.texel is not None else 1
+        lengths = (*shape, channels) if channels > 1 else shape
+        return read_value(array.name, f"{text}[{','.join(map(str, lengths))}]", None, {})
+    return RandomImage(shape[::-1], array.format, 0) if array.format else random_array(array.name, shape, numpy_dtype(array.type))
 
 
 def call_once(function: Function, arguments: Arguments, device: Device, **launch: Any) -> tuple[Any, Arguments]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod.backend import expression_text
-from devmod.errors import list_names
+from itertools import count
+
 from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Scalar, evaluate, names_in
 
 TYPE_CHECKING = False
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     #: A comparison of two expressions, as in `Program.requires`.
     Constraint = tuple[str, Any, Any]
 
-#: The lengths that are tried, in this order, and how many combinations.
-_LENGTHS, _MOST_TRIES = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 130)))), 20_000
+#: The lengths that are tried, in this order; and how many combinations of at most how many names.
+_LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 130))))
+_MOST_TRIES, _MOST_NAMES = 20_000, 200
 
 
 def length_names(program: Program) -> list[str]:
@@ -27,19 +28,14 @@ def length_names(program: Program) -> list[str]:
     return [each for each in names if each not in program.declared]
 
 
-def shape_text(array: Array) -> str:
-    """Return the shape as it is declared: ``[rows, columns + 1]``."""
-    return f"[{', '.join(map(expression_text, array.shape))}]"
-
-
 def bind_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]) -> list[Constraint]:
     """Add the lengths of given arrays and of constants, and the given integers in expressions. Return what the other lengths must meet."""
     constraints: list[Constraint] = []
     for name, each in function.program.declared.items():
+        value = values[name] if name in values else function.constants.get(name)
         if isinstance(each, Scalar) and name in function.sizes and type(number := values.get(name, each.default)) is int:
             lengths[name] = number
-        value = values[name] if name in values else function.constants.get(name)
-        if isinstance(each, Array) and value is not None:
+        elif isinstance(each, Array) and value is not None:
             for expected, length in zip(each.shape, _lengths_of(each, value), strict=False):  # a call has the error of another rank
                 if not isinstance(expected, str) or lengths.setdefault(expected, length) != length:
                     constraints.append(("==", expected, length))
@@ -69,31 +65,33 @@ def choose_lengths(
     """
     program = function.program
     shapes = [each for array in program.arrays() for each in array.shape if isinstance(each, tuple)]
-    names = [each for each in (*length_names(program), *function.sizes) if each not in lengths]
     pending = [*program.requires, *constraints, *((">=", each, 1) for each in shapes)]
-    ready: list[list[Constraint]] = []  # of each name: those that have a value once it has one
-    for name in names:
-        later = {*names[len(ready) + 1 :]}
-        ready.append([each for each in pending if name in (used := {*_names(each)}) and not used & later])
-    values, tries = dict(lengths), 0
-    choices: list[Iterator[int]] = []
-    while len(choices) < len(names):
-        name = names[len(choices)]
-        first = (*_solutions(name, ready[len(choices)], values), int(wanted.get(name, _LENGTHS[0])))
-        choices.append(iter(dict.fromkeys((*first, *_LENGTHS))))
-        while choices:  # the next number of this name that the constraints allow, or else of one before
-            place, tries = len(choices) - 1, tries + 1
-            number = next(choices[-1], None)
-            if tries > _MOST_TRIES or number is None:
-                values.pop(names[place], None)
-                choices.pop()
-                continue
-            values[names[place]] = number
-            if all(_holds(each, values) for each in ready[place]):
-                break
-        if not choices:
+    # An equation gives the name that is one side of it, once the others have numbers.
+    alone = {side for operator, *sides in pending if operator == "==" for side in sides if isinstance(side, str)}
+    names = sorted((each for each in (*length_names(program), *function.sizes) if each not in lengths), key=alone.__contains__)
+    if len(names) > _MOST_NAMES:
+        return None
+    return _search(names, [({*_names(each)}, each) for each in pending], lengths, wanted, count())
+
+
+def _search(
+    names: Sequence[str],
+    pending: Sequence[tuple[set[str], Constraint]],
+    values: dict[str, int],
+    wanted: Mapping[str, float],
+    tries: Iterator[int],
+) -> dict[str, int] | None:
+    if not names:
+        return values
+    name, *rest = names
+    ready = [each for used, each in pending if name in used and used <= {*values, name}]
+    for number in dict.fromkeys((*_solutions(name, ready, values), int(wanted.get(name, _LENGTHS[0])), *_LENGTHS)):
+        if next(tries) > _MOST_TRIES:
             return None
-    return values
+        found = values | {name: number}
+        if all(_holds(each, found) for each in ready) and (result := _search(rest, pending, found, wanted, tries)) is not None:
+            return result
+    return None
 
 
 def _names(constraint: Constraint) -> Iterator[str]:
@@ -105,13 +103,7 @@ def _solutions(name: str, constraints: Iterable[Constraint], values: Mapping[str
     """Yield the lengths that equations give to a name."""
     for operator, *sides in constraints:
         for one, two in (sides, sides[::-1]):
-            if (
-                operator == "=="
-                and one == name
-                and name not in names_in(two)
-                and (number := _value(two, values)) is not None
-                and number > 0
-            ):
+            if operator == "==" and one == name and name not in names_in(two) and (number := _value(two, values) or 0) > 0:
                 yield number
 
 
@@ -126,29 +118,3 @@ def _value(expression: Any, values: Mapping[str, int]) -> int | None:
         return evaluate(expression, dict(values))  # it adds the values of expressions
     except ExpressionError:
         return None
-
-
-def shape_of(function: ProgramFunction, array: Array, lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the lengths of an array.
-
-    Raises
-    ------
-    ArgumentError
-        A length is unknown, or an expression has no value.
-    """
-    names = dict.fromkeys(name for each in array.shape for name in names_in(each))
-    if missing := [each for each in names if each not in lengths]:
-        raise function.error(
-            f"the shape of {array.name!r} is {shape_text(array)}: give {list_names(missing)}, as in {missing[0]}=1024", missing[0]
-        )
-    try:
-        return tuple(evaluate(each, dict(lengths)) for each in array.shape)
-    except ExpressionError as error:
-        raise function.error(f"the shape of {array.name!r}: {error}", array.name) from None
-
-
-def numbers_of(function: ProgramFunction, values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the lengths and the integers in expressions of a call."""
-    lengths: dict[str, int] = {}
-    bind_lengths(function, values, lengths)
-    return lengths

@@ -49,7 +49,7 @@ from devmod_runtime.tools.inputs import (
     results_of,
     threads_of_images,
 )
-from devmod_runtime.tools.lengths import numbers_of
+from devmod_runtime.tools.lengths import bind_lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -529,13 +529,15 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], request["formats"]))
             launch = _launch_shape(function, interface, request)
             invented = [value for name, value in host.items() if name not in given and not isinstance(value, float)]
+            program = program_of(function)
+            numbers = inputs["numbers"] if program is None else {}
             is_invented = bool(invented) or (bool(launch) and not request["shape"])
+            if program is not None:
+                bind_lengths(program, host.named, numbers)
             steps: list[tuple[str, np.ndarray[Any, Any]]] = []
-            is_program = (program := program_of(function)) is not None
-            numbers = inputs["numbers"] if program is None else numbers_of(program, dict(host.items()))
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                with guard(), replaced({(GuardedCall, "check"): partial(_recorded, steps)} if is_program else {}, order=2):
+                with guard(), replaced({(GuardedCall, "check"): partial(_recorded, steps)} if program is not None else {}, order=2):
                     call = on_device(function, host, device)
                     result, call = call_once(function, call, device, **launch)
                     arrays = results_of(function, call, request["written"])
