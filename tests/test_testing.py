@@ -274,15 +274,22 @@ def test_a_bundle_without_the_kind_of_the_device_is_a_skip(tmp_path: Path) -> No
     wgsl = devmod.compile("@compute @workgroup_size(1) fn k() {}", "webgpu")
     devmod.save(devmod.bundle(wgsl, devmod.compile('extern "C" __global__ void k() {}', "cuda -arch=compute_80")), tmp_path / "k.devmod")
     text = "import devmod, pytest\n@pytest.mark.devices('opencl')\ndef test_it(device): devmod.load('k.devmod')['k'].on(device)\n"
+    wgsl = devmod.compile(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn f() { x[0] = 1; }", "webgpu"
+    )
+    program = devmod.program("p", wgsl, outputs=["y: float32[1]"], steps=["f(x=y, grid=1)"])
+    devmod.save(program, tmp_path / "p.devmod")
+    text += "@pytest.mark.devices('opencl')\ndef test_program(device): devmod.load('p.devmod')['p'].on(device)\n"
     text += (
         "@pytest.mark.devices('opencl')\ndef test_other(device): devmod.device('opencl', 99)\n"  # an error of another cause fails the test
     )
     done = run(tmp_path, text)
     count = len([each for each in devmod.devices() if each.kind == "opencl"])
-    assert f"{count} failed, {count} skipped" in done
+    assert f"{count} failed, {2 * count} skipped" in done
     assert "FAILED test_it.py::test_it" not in done
     assert "the function 'k' of the bundle cannot run on opencl device 0 (" in done
     assert "its candidates are of kind webgpu, cuda" in done
+    assert "the candidates of its kernel 'f' are of kind webgpu" in done
 
 
 #: The kinds of the mark, the argument of the test, and the error.

@@ -143,10 +143,10 @@ def variants() -> devmod.Module:
 
 def programs() -> devmod.Module:
     """Return programs with every feature: each role, an image, a sampler, each operator, a constant, a program in a program."""
-    param, block = devmod.Param, {"open_block": True}
+    param = devmod.Param
 
     def kernel(types: list[str], *params: devmod.Param) -> devmod.FunctionInfo:
-        return devmod.FunctionInfo("k", types, interface=devmod.Interface(params, **block))
+        return devmod.FunctionInfo("k", types, interface=devmod.Interface(params, open_block=True))
 
     x, y = param("x", "buffer", "float32", "r"), param("y", "buffer", "float32", "rw")
     kernels = {
@@ -325,10 +325,10 @@ def _module(kind: str, data: bytes) -> dict[str, Any]:
         return {"kind": kind, "sha256": _sha256(data)}
     fmt, fmap, code = decode(spec, data)
     held = {name: _sha256(shader) for name, shader in code.items()} if isinstance(code, Mapping) else _sha256(code)
-    steps = (
-        {"programs": {name: plain(read_program(name, info, code[name])[1:]) for name, info in fmap.items()}} if kind == "program" else {}
-    )  # type: ignore[index]
-    return {"kind": kind, "format": fmt, "functions": {name: _function(info) for name, info in fmap.items()}, "code": held} | steps
+    contents = {"kind": kind, "format": fmt, "functions": {name: _function(info) for name, info in fmap.items()}, "code": held}
+    if kind == "program" and isinstance(code, Mapping):
+        contents["programs"] = {name: plain(read_program(name, info, code[name])[1:]) for name, info in fmap.items()}
+    return contents
 
 
 def _function(info: devmod.FunctionInfo) -> list[Any]:

@@ -381,3 +381,16 @@ def test_a_newer_format_is_listed_saved_and_refused_at_its_first_use() -> None:
         FormatError, match=r"^the program 'q': the module has programs of the format 'steps2', which a newer devmod reads: "
     ):
         devmod.program("q", module, updates=["x: float32[n]"], steps=["scale(y=x, threads=n)"])
+
+
+def test_an_unknown_need_fits_no_kind() -> None:
+    """Also where the program has a form that this version cannot read."""
+    newer = declared(param(access="rw", role="workspace"), kernels=["scale"])
+    info = FunctionInfo("p", newer.arg_types, interface=newer.interface.replace(needs=["loops"]))  # type: ignore[union-attr]
+    data = file_of(info, b"\xc0")
+    module = devmod.loads(data)
+    assert devmod.dumps(module) == data
+    with pytest.raises(
+        devmod.DevmodError, match=r"^the program 'p' cannot run here:\n  1\. opencl: it needs 'loops', which a newer devmod-runtime has: "
+    ):
+        module["p"]

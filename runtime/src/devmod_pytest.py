@@ -47,13 +47,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Skip a marked test that asks a bundle for a function on a device of a kind that it does not have."""
+    """Skip a marked test that asks a bundle for a function, or for a program, on a device of a kind that it does not have."""
     try:
         yield
     except Exception as error:
-        if item.get_closest_marker("devices") is None or (getattr(error, "kind", ""), getattr(error, "argument", "")) != (
-            "bundle",
-            "device",
-        ):
+        about = getattr(error, "kind", ""), getattr(error, "argument", "")
+        if item.get_closest_marker("devices") is None or about not in (("bundle", "device"), ("program", "device")):
             raise
         pytest.skip(str(error))

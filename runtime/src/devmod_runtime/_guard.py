@@ -134,6 +134,12 @@ class GuardedMemory(DeviceArray):
             return Damage(int(changed_high[0]), high.tobytes(), self.end - self.start, count)
         return Damage(int(changed_low[-1]), low.tobytes(), -self.start, count)
 
+    def assign(self, values: Any) -> None:
+        """Set the bytes of the array. Devices write and clear whole words, which may have bytes of a zone."""
+        content = np.full(self.shape, FILL, np.uint8)
+        content[self.start : self.end] = values
+        self.copy_from(content)
+
     def fill(self) -> None:
         """Fill the zones after a finding."""
         if not self.is_filled:
@@ -434,8 +440,7 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
 
     def run(step: Step) -> None:
         for name in step.cleared:
-            if nbytes := call._shapes.nbytes[name]:
-                stream.device.start_clear(arrays[name].memory, nbytes, stream)
+            arrays[name]._base.assign(0)
         launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
         try:
             launch.launch()

@@ -59,7 +59,7 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     """
     form, module, count, name = open_file(name)
     verified = sum(_verified(each, name) for each in walk(module)) if verify else None
-    checked = {"programs": _checked_programs(module, name)} if verify else {}
+    checked = {"programs": _checked_programs(module)} if verify else {}
     tree, bundles = _tree(module, name, source)
     missing = missing_runtimes(module)  # it has a limit on the candidates
     compared: set[int] = set()
@@ -92,7 +92,7 @@ def _verified(module: Module, name: str) -> bool:
     return True
 
 
-def _checked_programs(root: Module, path: str) -> dict[str, Any]:
+def _checked_programs(root: Module) -> dict[str, Any]:
     """Return how many programs were checked against the candidates of their kernels, and why they were not."""
     programs = [(name, each) for each in walk(root) if each.kind == PROGRAM for name in each.function_names]
     try:
@@ -100,8 +100,6 @@ def _checked_programs(root: Module, path: str) -> dict[str, Any]:
             check_program(name, module)
     except ToolchainNotFoundError as error:
         return {"checked": 0, "problem": str(error)}
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}", kind=PROGRAM, function=error.function) from None
     return {"checked": len(programs), "problem": ""}
 
 

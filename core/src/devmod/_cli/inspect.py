@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import methodcaller
 from typing import Any
 
 import click
@@ -134,27 +135,20 @@ def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], 
 
 def _show_temporaries(file: str, functions: tuple[str, ...], text: str, as_json: bool) -> None:
     """Show the bytes of the temporaries of programs, or of all, which devmod-runtime computes."""
-    lengths = {}
-    for part in text.split(","):
-        name, _, number = part.partition("=")
-        if not (number.isascii() and number.isdigit() and len(number) < 19):
-            raise click.UsageError(f"--lengths: expected NAME=NUMBER, separated by commas, got {part!r}")
-        lengths[name.strip()] = int(number)
+    try:
+        lengths = {name.strip(): int(number) for name, number in (part.split("=") for part in text.split(","))}
+    except ValueError:
+        raise click.UsageError(f"--lengths: expected NAME=NUMBER, separated by commas, got {text!r}") from None
     with plugins_at_work(), shared_scan():
-        module = open_file(file)[1]
-        owners = {name: each for each in walk(module) if isinstance(each, StoredModule) and each.kind == PROGRAM for name in each}
-        found = {name: _temporary_bytes(name, owners, lengths) for name in functions or owners}
+        modules = [each for each in walk(open_file(file)[1]) if isinstance(each, StoredModule) and each.kind == PROGRAM]
+        owners = {name: each for each in modules for name in each}
+        if unknown := [each for each in functions if each not in owners]:
+            raise function_not_found(PROGRAM, unknown[0], list(owners))
+        found = {name: owners[name]._use(methodcaller("temporary_bytes", name, lengths)) for name in functions or owners}
     if as_json:
         print_json(found)
     for name, count in () if as_json else found.items():
         echo(f"{name}: {size(count)} of temporaries for {', '.join(f'{each}={number}' for each, number in lengths.items())}")
-
-
-def _temporary_bytes(name: str, owners: dict[str, StoredModule], lengths: dict[str, int]) -> int:
-    if name not in owners:
-        raise function_not_found(PROGRAM, name, list(owners))
-    count: int = owners[name]._use(lambda real: real.temporary_bytes(name, lengths))  # type: ignore[attr-defined]
-    return count
 
 
 def _print_missing(description: dict[str, Any]) -> None:

@@ -223,7 +223,8 @@ class ProgramFunction(ProcessLocal):
 
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
-        return self.module.temporary_bytes(self.name, lengths)
+        nbytes: int = self.module.temporary_bytes(self.name, lengths)
+        return nbytes
 
     @property
     def label(self) -> str:

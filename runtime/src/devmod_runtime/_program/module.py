@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from types import SimpleNamespace
 
+from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels, program_verdicts
+from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec
 from devmod.errors import (
@@ -16,6 +18,7 @@ from devmod.errors import (
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
+    did_you_mean,
     list_names,
     pip_install,
     quote_name,
@@ -80,7 +83,8 @@ class ProgramModule(PayloadModule):
         owner, _ = self.find_function(name, query_imports)
         if owner is not self:
             return owner.get_function(name)
-        key = (name, len(self.imports), environment_text("DEVMOD_PREFER"), environment_text("DEVMOD_DEVICE"))
+        orders = [each.order for each in self.imports if isinstance(each, BundleModule)]
+        key = (name, len(self.imports), *orders, environment_text(VARIABLE))
         return self._results.get(key, lambda: self._choose(name, None))
 
     def _function_on(self, name: str, device: Device) -> Any:
@@ -97,12 +101,14 @@ class ProgramModule(PayloadModule):
         Raises
         ------
         ArgumentError
-            A length is missing, or the program does not take these lengths.
+            A length is missing or unknown, or the program does not take these lengths.
         """
         program = self.program(name)
-        values = {each.name: each.default for each in program.scalars if each.is_integer and each.default is not None} | dict(lengths)
+        scalars: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer}
+        names = {each for array in program.arrays() for length in array.shape for each in names_in(length)} | scalars.keys()
         needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
         needed += [each for _, *operands in program.requires for each in operands]
+        values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
 
         def error(text: str, argument: str) -> ArgumentError:
             return ArgumentError(f"the program {quote_name(name)}: {text}", kind="program", function=name, argument=argument)
@@ -110,7 +116,7 @@ class ProgramModule(PayloadModule):
         if wrong := [each for each, value in lengths.items() if type(value) is not int]:
             raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
-            raise error(f"the memory of its temporaries also depends on {list_names(missing)}", missing[0])
+            raise error(f"it also needs {list_names(missing)}", missing[0])
         about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
         return Shapes(about, values).temporary_bytes
 
@@ -146,7 +152,9 @@ class ProgramModule(PayloadModule):
         return program
 
     def _choose(self, name: str, device: Device | None) -> ProgramFunction:
-        program = self.program(name)
+        interface = self.functions[name].interface
+        # A program with an unknown need may have any form, and fits no kind.
+        program = None if interface is not None and interface.needs else self.program(name)
         if device is not None:
             for kernel, modules in program_kernels(name, self).items():
                 if device.kind not in (kinds := dict.fromkeys(each.kind for each in modules)):
@@ -163,6 +171,7 @@ class ProgramModule(PayloadModule):
                 reasons.append((kind, why))
                 continue
             assert found is not None
+            assert program is not None
             try:
                 return self._function(program, found, kernels, fixed=device is not None)
             except _UNAVAILABLE as error:

@@ -207,7 +207,8 @@ class Step:
         return error
 
     def _error(self, problem: ExpressionError) -> ArgumentError:
-        return self.program.error(f"step {self._number + 1} ({self.function.name!r}): {problem}")
+        error: ArgumentError = self.program.error(f"step {self._number + 1} ({self.function.name!r}): {problem}")
+        return error
 
 
 def steps_of(function: ProgramFunction) -> list[Step]:

@@ -17,7 +17,7 @@ from devmod import Local, Param
 from devmod._util.atomic import replacing
 from devmod._values.param import numpy_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
-from devmod_readers.programs import Array, evaluate
+from devmod_readers.programs import Array, ExpressionError, evaluate
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime.tools.lengths import bind_lengths, choose_lengths, length_names
 
@@ -615,30 +615,36 @@ def _program_arguments(
     constraints = bind_lengths(function, values, lengths)
     if invented is not None:
         made |= dict.fromkeys((each for each in function.names if each not in given and each not in function.defaults), "")
-    wanted = (invented or Invented()).numbers
-    chosen = (
-        (choose_lengths(function, lengths, constraints, wanted) or choose_lengths(function, lengths, constraints, {})) if made else None
-    )
-    if made and chosen is None:
-        text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
-        raise ArgumentError(text, kind=function.kind, function=function.name) if invented is None else NotFromInterfaceError(text)
+    numbers = invented or Invented()
+    if made:
+        wanted: list[Mapping[str, float]] = [numbers.numbers, {}]
+        found = next(filter(None, (choose_lengths(function, lengths, constraints, each) for each in wanted)), None)
+        if found is None and (length_names(function.program) or function.sizes):
+            text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
+            raise ArgumentError(text, kind=function.kind, function=function.name) if invented is None else NotFromInterfaceError(text)
+        lengths = found or {}
     for name, text in made.items():
         array = declared[name]
-        assert chosen is not None
         if isinstance(array, Array):
-            values[name] = _declared_array(array, tuple(evaluate(each, dict(chosen)) for each in array.shape), text)
+            values[name] = _declared_array(function, array, lengths, text)
         else:
-            values[name] = chosen[name] if name in chosen else default_value(params[name], invented or Invented())
-    return Arguments((), values)
+            values[name] = lengths[name] if name in lengths else default_value(params[name], numbers)
+    return Arguments((), {name: values[name] for name in params if name in values})
 
 
-def _declared_array(array: Array, shape: tuple[int, ...], text: str) -> Any:
-    if array.nbytes(shape) > _MOST_BYTES:
+def _declared_array(function: ProgramFunction, array: Array, lengths: Mapping[str, int], text: str) -> Any:
+    try:
+        shape = tuple(evaluate(each, dict(lengths)) for each in array.shape)
+    except ExpressionError as error:
+        raise function.error(f"the shape of {array.name!r}: {error}", array.name) from None
+    if min(shape) < 0:
+        raise function.error(f"the shape of {array.name!r} is {shape}, which has a negative length", array.name)
+    if not text and array.nbytes(shape) > _MOST_BYTES:
         raise NotFromInterfaceError(f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}")
     if text:
         channels = array.texel.channels if array.texel is not None else 1
-        lengths = (*shape, channels) if channels > 1 else shape
-        return read_value(array.name, f"{text}[{','.join(map(str, lengths))}]", None, {})
+        sizes = (*shape, channels) if channels > 1 else shape
+        return read_value(array.name, f"{text}[{','.join(map(str, sizes))}]", None, {})
     return RandomImage(shape[::-1], array.format, 0) if array.format else random_array(array.name, shape, numpy_dtype(array.type))
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Constraint = tuple[str, Any, Any]
 
 #: The lengths that are tried, in this order; and how many combinations of at most how many names.
-_LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 130))))
+_LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 128), *range(128, 2048, 16))))
 _MOST_TRIES, _MOST_NAMES = 20_000, 200
 
 
@@ -33,8 +33,8 @@ def bind_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: 
     constraints: list[Constraint] = []
     for name, each in function.program.declared.items():
         value = values[name] if name in values else function.constants.get(name)
-        if isinstance(each, Scalar) and name in function.sizes and type(number := values.get(name, each.default)) is int:
-            lengths[name] = number
+        if isinstance(each, Scalar) and name in function.sizes and hasattr(number := values.get(name, each.default), "__index__"):
+            lengths[name] = int(number)
         elif isinstance(each, Array) and value is not None:
             for expected, length in zip(each.shape, _lengths_of(each, value), strict=False):  # a call has the error of another rank
                 if not isinstance(expected, str) or lengths.setdefault(expected, length) != length:

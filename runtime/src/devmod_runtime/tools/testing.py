@@ -45,10 +45,11 @@ def assert_kernel(
     Parameters
     ----------
     f
-        The function, such as ``module["blur"].on(device)``.
+        The function or the program, such as ``module["blur"].on(device)``.
     reference
         Called with copies of the case's arguments, by name and without the keywords of the launch. It returns the expected array of the
-        argument that the kernel writes, or a mapping from names of arguments to expected arrays. Other arrays are not compared.
+        argument that the kernel writes, or a mapping from names of arguments to expected arrays. Other arrays are not compared. The outputs
+        of a program count as arguments.
     cases
         The keywords of each call, such as ``{"y": y, "x": x, "n": 100, "threads": 100}``. NumPy arrays are copied, so no call changes them.
     rtol, atol
@@ -82,7 +83,9 @@ def _check(f: Function, reference: Callable[..., Any], case: Mapping[str, Any], 
     expected = _expected(f, reference(**_copies(arguments)), arguments)
     results = _copies(case)
     with guard():
-        f(**results)
+        returned = f(**results)
+    outputs = getattr(f, "outputs", ())  # of a program
+    results |= zip(outputs, returned if isinstance(returned, tuple) else (returned,), strict=True) if outputs else {}
     for name, array in expected.items():
         _compare(f"{f.__name__}: {name}", name, results[name], np.asarray(array), rtol, atol)
 
@@ -95,7 +98,8 @@ def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mappi
     """Return the expected arrays by the names of their arguments."""
     if not isinstance(value, Mapping):
         interface = f.info.interface
-        written = [each.name for each in interface.params if each.kind == "buffer" and "w" in each.access] if interface else []
+        params = [each for each in interface.params if each.extra.get("role") != "temporary"] if interface else []
+        written = [each.name for each in params if each.kind == "buffer" and "w" in each.access]
         if value is None or len(written) != 1:
             names = ", ".join(written) or "none that is known"
             raise ArgumentError(
@@ -104,7 +108,7 @@ def _expected(f: Function, value: object, arguments: Mapping[str, Any]) -> Mappi
                 argument="reference",
             )
         value = {written[0]: value}
-    unknown = [name for name in value if not isinstance(arguments.get(name), np.ndarray)]
+    unknown = [name for name in value if not isinstance(arguments.get(name), np.ndarray) and name not in getattr(f, "outputs", ())]
     if unknown or not value:
         raise ArgumentError(
             f"assert_kernel: the reference returned an array for {unknown[0]!r}, and the case has no NumPy array of that name"

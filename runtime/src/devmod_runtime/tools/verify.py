@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from functools import cache, partial
+from functools import cache
 from itertools import chain, count
 from math import lcm
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 from devmod import Image, Local, devices, dumps, explain, loads
 from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import candidate_name, describe_candidate, program_kernels
+from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
 from devmod._modules.programs import check_program
 from devmod._modules.stored import StoredModule
@@ -28,7 +28,7 @@ from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, tempora
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
-from devmod_runtime._guard import GuardedCall, guard
+from devmod_runtime._guard import GuardedCall, GuardedMemory, guard
 from devmod_runtime._module import source_text
 from devmod_runtime._observed import replaced
 from devmod_runtime.tools.difference import worst_difference
@@ -53,19 +53,17 @@ from devmod_runtime.tools.lengths import bind_lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
-    from devmod._modules.explain import Candidate
-    from devmod_runtime.tools.difference import Difference
 
 _OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "left out", "not compared")
 _UNLAUNCHED = ("left out", "not compared")
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "writes outside", "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
-#: The bytes and the number of the arrays of a program's steps that are kept, to find the first step that differs.
+#: The bytes and the number of the arrays that the steps of a program write, with which its steps are compared one by one.
 _MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
 
 
@@ -200,7 +198,7 @@ def verify(
     scalar, one of which is greater than a block and no multiple of it. Each array that a candidate may write is compared with that of the
     first candidate. A candidate that ends the process has failed. A write outside that every candidate makes with such sizes is no error;
     the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device. The candidates of a program are the kinds of its
-    kernels: its outputs and updates are compared, and the text of a difference names the first step with another result.
+    kernels: each step gets the arrays of the first kind, and the arrays that it writes are compared.
 
     Parameters
     ----------
@@ -373,10 +371,10 @@ def _candidates(name: str, modules: Sequence[Module]) -> Iterator[tuple[Module, 
             yield module, module.kind, describe_candidate(module)
             continue
         kernels = program_kernels(name, module).values()
-        yield from ((module, kind, candidate_name(kind, "", "")) for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_))
+        yield from ((module, kind, kind) for kind in dict.fromkeys(each.kind for all_ in kernels for each in all_))
 
 
-def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Candidate:
+def _explained(module: Module, name: str, kind: str, device: Device | None = None) -> Any:
     return next(each for each in explain(module, name, device).functions[name] if each.kind == kind)
 
 
@@ -423,13 +421,15 @@ class _Trials:
                     reason = candidate.text
                     continue
                 fits = True
-                planned.append(self._plan(module, name, device, interfaces, label))
+                planned.append(self._plan(module, name, device, interfaces, planned, label))
             if not fits:
                 planned.append(_Planned(label, "", reason or _explained(module, name, kind).text, {}, []))
         self._planned += planned
         return planned
 
-    def _plan(self, module: Module, name: str, device: Device, interfaces: Sequence[Interface], label: str) -> _Planned:
+    def _plan(
+        self, module: Module, name: str, device: Device, interfaces: Sequence[Interface], planned: Sequence[_Planned], label: str
+    ) -> _Planned:
         path = self._files.get(id(module))
         if path is None:
             path = self._files[id(module)] = self._folder / f"{next(self._number)}.devmod"
@@ -445,12 +445,9 @@ class _Trials:
         place = device_label(device)
         # The block of a candidate that has none of its own.
         block = self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None)
-        kernels = (
-            []
-            if module.kind != PROGRAM
-            else [_info(each, kernel) for kernel, all_ in program_kernels(name, module).items() for each in all_]
-        )
-        launched = [each.interface for each in kernels if each is not None and each.interface is not None] or interfaces
+        kernels = program_kernels(name, module).items() if module.kind == PROGRAM else ()
+        infos = [_info(each, kernel) for kernel, all_ in kernels for each in all_]
+        launched = [each.interface for each in infos if each is not None and each.interface is not None] or interfaces
         blocks = [_triple(each.block or each.default_block or block or _OPEN_BLOCK) for each in launched]
         largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [*_OPEN_BLOCK]
         launches = [equal_numbers(interfaces), distinct_numbers(interfaces, {*largest, *chain(*blocks)})]
@@ -474,6 +471,7 @@ class _Trials:
             "threads": default,
             "block": block,
             "results": str(self._folder / str(next(self._number))),
+            "before": [each.request["results"] for each in planned if each.request],
         }
         return _Planned(label, place, "", request, [])
 
@@ -519,12 +517,15 @@ def _launch(request: dict[str, Any]) -> bool:
 def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the outcome of each launch, "launched" or one of a `Comparison`, and the text. None follows one that is not "launched"."""
     given, is_invented = request["arguments"], False
+    numbers: dict[str, Any] = {}
     try:
         device = find_device(request["device"])
         function = loads(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
         interface = interface_of(function)
         if interface is None:
             raise NotFromInterfaceError("the function has no interface")
+        before = [_read_outcomes({"results": path}, "") for path in request["before"]]
+        reference = next((each for each in before if each and all(launch["outcome"] == "launched" for launch in each)), [])
         for number, inputs in enumerate(request["launches"]):
             host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], request["formats"]))
             launch = _launch_shape(function, interface, request)
@@ -534,10 +535,10 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             is_invented = bool(invented) or (bool(launch) and not request["shape"])
             if program is not None:
                 bind_lengths(program, host.named, numbers)
-            steps: list[tuple[str, np.ndarray[Any, Any]]] = []
+            steps = _Steps(reference[number]["results"] if number < len(reference) else ())
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                with guard(), replaced({(GuardedCall, "check"): partial(_recorded, steps)} if program is not None else {}, order=2):
+                with guard(), replaced({(GuardedCall, "check"): steps.observe} if program is not None else {}, order=2):
                     call = on_device(function, host, device)
                     result, call = call_once(function, call, device, **launch)
                     arrays = results_of(function, call, request["written"])
@@ -545,7 +546,8 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 arrays["the returned value"] = np.asarray([result])
             images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
             files: list[tuple[str, str, str, bool]] = []
-            for name, array in (*arrays.items(), *steps):
+            entries = [(name, array, name in images) for name, array in arrays.items()]
+            for name, array, is_image in steps.results if steps.results and steps.is_complete else entries:
                 path = f"{request['results']}-{number}-{len(files)}.npy"
                 try:
                     np.save(path, array, allow_pickle=False)
@@ -553,14 +555,13 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     text = f"the results cannot be written to {path}: {error.strerror or error}"
                     yield {"outcome": "unsaved", "text": text}
                     return
-                files.append((name, path, array.dtype.name, name in images and array.dtype.kind in "iu"))
+                files.append((name, path, array.dtype.name, is_image and array.dtype.kind in "iu"))
             note = "; ".join(str(each.message) for each in caught if str(each.message).count("guard cannot see"))
-            count = len(arrays)
-            yield {"outcome": "launched", "text": note, "results": files[:count], "steps": files[count:], "numbers": numbers}
+            yield {"outcome": "launched", "text": note, "results": files, "numbers": numbers}
     except NotFromInterfaceError as error:
         yield {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
-        yield {"outcome": "writes outside", "text": str(error), "is_invented": is_invented}
+        yield {"outcome": "writes outside", "text": str(error), "is_invented": is_invented, "numbers": numbers}
     except ArgumentError as error:
         about = {"kind": error.kind, "function": error.function, "argument": error.argument}
         yield {"outcome": "error", "text": str(error), "about": about}
@@ -572,18 +573,50 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"outcome": "failed", "text": describe_error(error)}
 
 
-def _recorded(steps: list[tuple[str, np.ndarray[Any, Any]]], check: Callable[[GuardedCall], None]) -> Callable[[GuardedCall], None]:
-    """Return a check of a program's step that adds the arrays that the step may have written, while their copies are not too large."""
-    numbers = count(1)
+class _Steps:
+    """The arrays that the steps of a program have written. Each step gets those of the reference, so that rounding does not add up.
 
-    def recorded(call: GuardedCall) -> None:
-        check(call)
-        number = next(numbers)
-        for argument, array, _ in call.guarded:
-            if argument.written and sum(each.nbytes for _, each in steps) + array.nbytes <= _MOST_RECORDED and len(steps) < _MOST_STEPS:
-                steps.append((f"step {number} ({call.function.name}): {argument.name}", array.numpy()))
+    Parameters
+    ----------
+    reference
+        The results of the reference, as in the outcome of a launch.
 
-    return recorded
+    Attributes
+    ----------
+    results
+        The name with the step, the array, and whether it is an image of floats.
+    is_complete
+        Whether all are kept: they may be too large.
+    """
+
+    def __init__(self, reference: Iterable[Any]) -> None:
+        self._reference = {name: (path, dtype) for name, path, dtype, _ in reference}
+        self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
+        self.is_complete, self._number, self._nbytes = True, 0, 0
+
+    def observe(self, check: Callable[[GuardedCall], None]) -> Callable[[GuardedCall], None]:
+        """Return what replaces `GuardedCall.check`."""
+
+        def observed(call: GuardedCall) -> None:
+            check(call)
+            self._number += 1
+            arguments = call.function._signature.arguments
+            images = [(arguments[number], each, None) for number, each in call._images.items() if isinstance(each, Image)]
+            for argument, value, memory in (*call.guarded, *images):
+                if argument.written:
+                    self._add(f"step {self._number} ({call.function.name}): {argument.name}", value, memory)
+
+        return observed
+
+    def _add(self, name: str, value: Any, memory: GuardedMemory | None) -> None:
+        self._nbytes += value.nbytes
+        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < _MOST_STEPS
+        if not self.is_complete:
+            return
+        self.results.append((name, value.numpy(), memory is None and value.texel.sample == "float"))
+        if name in self._reference:
+            expected = _load(*self._reference[name])
+            value.copy_from(expected) if memory is None else memory.assign(np.frombuffer(expected.tobytes(), np.uint8))
 
 
 def _launch_shape(function: Function, interface: Interface, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -653,31 +686,22 @@ def _compared(candidate: _Planned, reference: _Planned, rtol: float | None, atol
     """Return the outcome of a comparison, and the text."""
     worst = None
     for number, (launch, other) in enumerate(zip(candidate.outcomes, reference.outcomes, strict=True)):
-        try:
-            for name, difference in _differences("results", launch, other, rtol, atol):
-                if difference.is_error:
-                    text = f" with {reference.label} on {reference.device}{candidate.numbers(number)}"
-                    step = next(((name, each) for name, each in _differences("steps", launch, other, rtol, atol) if each.is_error), None)
-                    first = "" if step is None else f". The first step with another result is {_values(*step)}"
-                    return "differs", f"{_values(name, difference)}{text}; they differ by {difference.error:.3g}{first}"
-                worst = difference.error if worst is None else max(worst, difference.error)
-        except ArgumentError as error:
-            return "differs", str(error)
+        files = {name: rest for name, *rest in other.get("results", ())}
+        for name, path, dtype, is_rounded in launch.get("results", ()):
+            if name not in files:  # reflection may know of one candidate alone that it only reads
+                continue
+            try:
+                arrays = _load(path, dtype), _load(*files[name][:2])
+                difference = worst_difference(name, *arrays, rtol, max(atol or 0, 1) if is_rounded else atol)
+            except ArgumentError as error:
+                return "differs", str(error)
+            if difference.is_error:
+                return "differs", (
+                    f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r} with {reference.label} on "
+                    f"{reference.device}{candidate.numbers(number)}; they differ by {difference.error:.3g}"
+                )
+            worst = difference.error if worst is None else max(worst, difference.error)
     return ("not compared", "it writes to no array") if worst is None else ("agrees", f"worst error {worst:.3g}")
-
-
-def _differences(
-    key: str, launch: Mapping[str, Any], other: Mapping[str, Any], rtol: float | None, atol: float | None
-) -> Iterator[tuple[str, Difference]]:
-    files = {name: rest for name, *rest in other.get(key, ())}
-    for name, path, dtype, is_rounded in launch.get(key, ()):
-        if name in files:  # reflection may know of one candidate alone that it only reads
-            arrays = _load(path, dtype), _load(*files[name][:2])
-            yield name, worst_difference(name, *arrays, rtol, max(atol or 0, 1) if is_rounded else atol)
-
-
-def _values(name: str, difference: Difference) -> str:
-    return f"{name}{difference.subscript} is {difference.value!r}, and {difference.expected!r}"
 
 
 def _load(path: str, dtype: str) -> np.ndarray[Any, Any]:
