@@ -575,7 +575,8 @@ def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
         bound()
         assert np.array_equal(result.numpy(), x + 7)
         assert np.array_equal(f(x[:10]), x[:10] + 7)
-    assert refusal(f.temporary_bytes) == "the program 'p': the memory of its temporaries also depends on 'n'"
+    assert refusal(f.temporary_bytes) == "the program 'p': it also needs 'n'"
+    assert refusal(lambda: f.temporary_bytes(n=1, m=2)) == "the program 'p': it has no length 'm'; it has 'n'"
     assert refusal(lambda: f.temporary_bytes(n="1")) == "the program 'p': the length 'n' is an integer, got '1'"
 
 

@@ -113,6 +113,8 @@ class ProgramModule(PayloadModule):
         def error(text: str, argument: str) -> ArgumentError:
             return ArgumentError(f"the program {quote_name(name)}: {text}", kind="program", function=name, argument=argument)
 
+        if unknown := [each for each in lengths if each not in names]:
+            raise error(f"it has no length {unknown[0]!r}; it has {list_names(sorted(names))}{did_you_mean(unknown[0], names)}", unknown[0])
         if wrong := [each for each, value in lengths.items() if type(value) is not int]:
             raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
