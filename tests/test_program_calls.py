@@ -365,8 +365,6 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     "an unknown name": (lambda device: (X, W), {"epsilom": 1}, "it has no argument 'epsilom'; it has 'x', 'weight', 'epsilon', 'y'. Did you mean 'epsilon'?"),
     "a temporary": (lambda device: (X, W), {"sums": X}, "it has no argument 'sums'; it has 'x', 'weight', 'epsilon', 'y'"),
     "a grid": (lambda device: (X, W), {"grid": 1}, "it takes no grid=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
-    "threads": (lambda device: (X, W), {"threads": 1}, "it takes no threads=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
-    "a block": (lambda device: (X, W), {"block": 1}, "it takes no block=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
     "a requirement": (lambda device: (X[:, :6].copy(), W[:6]), {}, "it requires columns % 4 == 0, and that is 2 == 0"),
     "a length": (lambda device: (X, W[:4]), {}, "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8"),
     "a rank": (lambda device: (X[None], W), {}, "the argument 'x' has 3 dimensions; expected 2"),
