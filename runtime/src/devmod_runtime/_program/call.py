@@ -93,7 +93,8 @@ class ProgramCall:
         if isinstance(value, Image) is not bool(declared.format):
             raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
         if value.device is not self._device:
-            raise ConversionError(f"is on {value.device}, and the program runs on {self._device}; copy it through the host")
+            advice = "call f.on(array.device), or copy it through the host: pass array.numpy()"
+            raise ConversionError(f"is on {value.device}, and the program runs on {self._device}; {advice}")
         if isinstance(value, Image):
             if (value.format, len(value.shape), value.layers) != (declared.format, 2, 0):
                 raise ConversionError(f"is an image of {value.format}; expected one of {declared.format} with two dimensions")
