@@ -302,7 +302,8 @@ bound()
 assert bound.stream.device is two and equal(result, expected())
 on = f.on(two)
 assert equal(on(X, W), expected())
-where = "is on opencl device 0 (%s), and the program runs on opencl device 1 (%s); copy it through the host"
+where = "is on opencl device 0 (%s), and the program runs on opencl device 1 (%s); "
+where += "call f.on(array.device), or copy it through the host: pass array.numpy()"
 names = tuple(str(each).partition("(")[2][:-1] for each in (one, two))
 assert refusal(lambda: on(one.from_numpy(X), W)) == "the opencl program 'normalize': the argument 'x' " + where % names
 assert refusal(lambda: f(two.from_numpy(X), one.from_numpy(W))) == "the opencl program 'normalize': the argument 'weight' " + where % names
@@ -364,8 +365,6 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     "an unknown name": (lambda device: (X, W), {"epsilom": 1}, "it has no argument 'epsilom'; it has 'x', 'weight', 'epsilon', 'y'. Did you mean 'epsilon'?"),
     "a temporary": (lambda device: (X, W), {"sums": X}, "it has no argument 'sums'; it has 'x', 'weight', 'epsilon', 'y'"),
     "a grid": (lambda device: (X, W), {"grid": 1}, "it takes no grid=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
-    "threads": (lambda device: (X, W), {"threads": 1}, "it takes no threads=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
-    "a block": (lambda device: (X, W), {"block": 1}, "it takes no block=: the steps of a program have their own, which follow from the shapes and the scalars of the call"),
     "a requirement": (lambda device: (X[:, :6].copy(), W[:6]), {}, "it requires columns % 4 == 0, and that is 2 == 0"),
     "a length": (lambda device: (X, W[:4]), {}, "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8"),
     "a rank": (lambda device: (X[None], W), {}, "the argument 'x' has 3 dimensions; expected 2"),
@@ -385,6 +384,11 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     "a text": (lambda device: (X, W, "1"), {}, "the argument 'epsilon': '1' is not a number"),
     "no number": (lambda device: (X, W, None), {}, "the argument 'epsilon': None is not a number"),
     "a great number": (lambda device: (X, W, 1e300), {}, "the argument 'epsilon': 1e+300 does not fit float32"),
+    "an array of another kind": (
+        lambda device: (first_device("vulkan").from_numpy(X), W),
+        {},
+        "the argument 'x' is on {vulkan}, and the program runs on {device}; call f.on(array.device), or copy it through the host: pass array.numpy()",
+    ),
     "a stream": (lambda device: (X, W), {"stream": 3}, "stream= is 3; expected one of {device}"),
 }  # fmt: skip
 
@@ -394,7 +398,8 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
 def test_a_wrong_call_names_the_argument(function: Any, case: str) -> None:
     make, keywords, text = WRONG[case]
     arguments = make(function.device)
-    assert refusal(lambda: function(*arguments, **keywords)) == f"the opencl program 'normalize': {text.format(device=function.device)}"
+    text = text.format(device=function.device, vulkan=arguments[0].device if case == "an array of another kind" else "")
+    assert refusal(lambda: function(*arguments, **keywords)) == f"the opencl program 'normalize': {text}"
 
 
 @pytest.mark.row("R34")

@@ -784,7 +784,7 @@ def test_core_is_listed_once_with_and_without_metadata(tmp_path: Path, cache: Pa
         print(sorted(devmod.registered("devmod.targets")))
         print(devmod.backend.find_spec("cuda").kind)
         """
-    kinds = ["cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu"]
+    kinds = ["cuda", "hexagon", "metal", "opencl", "program", "rocm", "vulkan", "webgpu"]
     expected = f"True\n{kinds}\ncuda\n"
     assert run(program, [folder], cache)[0] == expected
     assert run(program, [], cache)[0] == expected

@@ -99,7 +99,7 @@ def test_broken_plugins_among_2000_distributions_do_not_affect_the_others(tmp_pa
     for how in ("cold", "warm"):
         assert (folders_read([site], cache) == []) == (how == "warm")
         found, listed, targets = json.loads(run(program, [site], cache)[0])
-        assert (listed, targets) == (shown, 7)
+        assert (listed, targets) == (shown, 8)
         for kind, problem in expected.items():
             if problem:
                 assert problem in found[kind], (how, kind, found[kind])

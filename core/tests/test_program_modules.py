@@ -10,6 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 from candidates import FakeDevice, Register, Runtime
+from test_load_ranges import Reads
 from test_without_runtime import run
 from work import work
 
@@ -234,21 +235,6 @@ def test_a_merged_file_has_the_kinds_of_its_parts(runtimes: Any, monkeypatch: py
     assert devmod.dumps(root) == file
 
 
-def test_kernels_of_one_name_in_both_parts_of_a_merged_file(runtimes: Any) -> None:
-    runtimes(opencl=("",))
-    other = FunctionInfo("k", ["handle"], interface=Interface([Param("z", "buffer", "int32", "rw")], open_block=True))
-    changed = devmod.create_with_fallback("opencl", b"k", "cl", {"first": other})
-    parts = [
-        program(kernels("opencl", "first", "second")),
-        devmod.program("q", changed, updates=["z: int32[n]"], steps=["first(z=z, threads=n)"]),
-    ]
-    with pytest.raises(FormatError, match="take different arguments in the function 'first'"):
-        devmod.bundle(*parts)
-    root = loaded(devmod.bundle(*map(loaded, parts), mixed=True))
-    assert list(root) == ["p", "first", "second", "q"]
-    assert [devmod.explain(root, name).functions[name][0].outcome for name in ("p", "q")] == ["best", "best"]
-
-
 @pytest.mark.row("R21")
 def test_a_program_beside_many_modules_keeps_the_quick_table() -> None:
     def load(count: int, *, with_program: bool) -> Callable[[], object]:
@@ -264,31 +250,13 @@ def test_a_program_beside_many_modules_keeps_the_quick_table() -> None:
     assert work(many) < 2 * work(plain)
 
 
-class Counting(io.BytesIO):
-    """A file that records which bytes are read."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.ranges: list[tuple[int, int]] = []
-
-    def read(self, size: int | None = -1) -> bytes:
-        start, data = self.tell(), super().read(size)
-        self.ranges.append((start, start + len(data)))
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        start, count = self.tell(), super().readinto(buffer)
-        self.ranges.append((start, start + count))
-        return count
-
-
 def test_the_choice_reads_the_bytes_of_the_chosen_candidates_alone(runtimes: Any) -> None:
     runtimes(opencl=("",), cuda=("sm_90",))
     texts = {kind: f"// {kind} ".encode() * 3000 for kind in ("opencl", "other", "cuda")}
     candidates = [kernels("opencl", "first", "second", code=texts["opencl"]), kernels("opencl", "second", code=texts["other"])]
     candidates.append(kernels("cuda", "first", "second", code=b".version 8.0\n.target sm_80\n.address_size 64\n" + texts["cuda"]))
     data = devmod.dumps(program(*candidates))
-    file = Counting(data)
+    file = Reads(data)
     root: Any = devmod.load(file)
     file.ranges.clear()
     from devmod._modules.choice import program_verdicts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -611,3 +612,24 @@ def test_elements_that_a_kernel_does_not_write_stay(device: Any) -> None:
         assert y.tolist() == [1, 7] * 4
         read_only = np.frombuffer(np.full(8, 7, np.int32).tobytes(), np.int32)
         assert device.from_numpy(read_only).numpy().tolist() == [7] * 8
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("how", ["an array's queue", "stream="])
+def test_a_result_waits_for_the_queue_of_another_library(device: Any, add: Any, how: str) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    a, b, _ = host_arrays()
+    queue, gate = cl.CommandQueue(device.context), cl.UserEvent(device.context)
+    given = cl_array.to_device(queue, a) if how == "an array's queue" else device.from_numpy(a)
+    c = device.zeros(64, "float32")
+    queue.finish()
+    cl.enqueue_barrier(queue, wait_for=[gate])
+    timer = threading.Timer(0.2, gate.set_status, [cl.command_execution_status.COMPLETE])
+    add(given, device.from_numpy(b), c, 64, grid=1, block=64, **({} if how == "an array's queue" else {"stream": queue}))
+    timer.start()
+    try:
+        np.testing.assert_array_equal(c.numpy(), a + b)
+    finally:
+        timer.join()

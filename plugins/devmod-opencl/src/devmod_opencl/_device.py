@@ -43,7 +43,7 @@ class OpenCLStream(Stream):
     def __init__(self, device: OpenCLDevice, queue: Any) -> None:
         self.device = device
         self.queue = queue
-        #: The token of the stream's lease; None for a queue of another library.
+        #: The token of the lease of the stream.
         self.token: object = None
 
     def synchronize(self) -> None:
@@ -199,7 +199,7 @@ class OpenCLDevice(Device):
         self._number = count()
         #: The events of copies that may not be done.
         self._copies: deque[Any] = deque()
-        #: The lease of each stream that this device created. Its value is the queue, which may have work after the stream is deleted.
+        #: The lease of each stream of this device. Its value is the queue, which may have work after the stream is deleted.
         self._streams: dict[int, Lease] = {}
         #: Streams over queues of other libraries, by the driver's pointer. Each stream holds its queue, so the pointer stays valid.
         self._foreign_streams: weakref.WeakValueDictionary[int, OpenCLStream] = weakref.WeakValueDictionary()
@@ -282,6 +282,9 @@ class OpenCLDevice(Device):
             queue = cl.CommandQueue(self.context, self.handle, cl.command_queue_properties.PROFILING_ENABLE)
         except _driver.Error as error:
             raise driver_error(f"{self} gives no command queue", error) from error
+        return self._stream_of(queue)
+
+    def _stream_of(self, queue: Any) -> OpenCLStream:
         stream = OpenCLStream(self, queue)
         lease = lend(stream, queue)
         stream.token = lease.token
@@ -293,7 +296,7 @@ class OpenCLDevice(Device):
         with self._lock:
             stream = self._foreign_streams.get(queue.int_ptr)
             if stream is None:
-                stream = self._foreign_streams[queue.int_ptr] = OpenCLStream(self, queue)
+                stream = self._foreign_streams[queue.int_ptr] = self._stream_of(queue)
         return stream
 
     def synchronize(self) -> None:

@@ -93,7 +93,8 @@ class ProgramCall:
         if isinstance(value, Image) is not bool(declared.format):
             raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
         if value.device is not self._device:
-            raise ConversionError(f"is on {value.device}, and the program runs on {self._device}; copy it through the host")
+            advice = "call f.on(array.device), or copy it through the host: pass array.numpy()"
+            raise ConversionError(f"is on {value.device}, and the program runs on {self._device}; {advice}")
         if isinstance(value, Image):
             if (value.format, len(value.shape), value.layers) != (declared.format, 2, 0):
                 raise ConversionError(f"is an image of {value.format}; expected one of {declared.format} with two dimensions")
@@ -326,7 +327,7 @@ class PreparedProgram:
     _queue: Callable[[], object]
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        queue, lock = stream.prepare(shape), fork_safe(Lock())
+        queue, lock = self._sequence(stream, shape), fork_safe(Lock())
 
         def locked() -> None:
             with lock:  # several threads may call it, and its launches share the temporaries
@@ -334,6 +335,9 @@ class PreparedProgram:
 
         self._queue = locked
         return locked
+
+    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+        return stream.prepare(make)
 
     def time(self, stream: Stream, shape: Any, values: object) -> float:
         before = stream.record()
