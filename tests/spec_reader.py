@@ -409,7 +409,7 @@ def read_program(name: str, info: dict[str, Any], code: bytes) -> dict[str, Any]
     check_unknown(unknown(parts, "requires", "steps"))
     requires, steps = array(parts.get("requires", [])), array(parts.get("steps", []))
     free = [*unknown(parts, "requires", "steps").values(), *(value for one in requires for value in array(one)[1:])]
-    require(max(len(requires), len(steps)) <= 65_536, "at most 65,536 comparisons and steps")
+    require(steps and max(len(requires), len(steps)) <= 65_536, "a step, and at most 65,536 comparisons and steps")
     for one in requires:
         require(len(array(one)) == 3 and one[0] in ("==", "!=", "<", "<=", ">", ">="), "a comparison")
         expression(one[1], numbers), expression(one[2], numbers)

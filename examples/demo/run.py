@@ -184,7 +184,7 @@ def run_program(console: Console, path: Path, repository: Path) -> list[str]:
     for device in devmod.devices():
         try:
             program = module["enhance"].on(device)
-        except devmod.DeviceNotFoundError:  # the file has no kernels for it
+        except (devmod.ArgumentError, devmod.DeviceNotFoundError):  # the file has no kernels for it, or none that fits
             continue
         errors = check(module, device, make_picture(), 203, 97)
         wrong = [name for name, error in errors.items() if not error <= TOLERANCES[name]]

@@ -196,6 +196,7 @@ def test_the_declarations_of_a_stranger_are_refused(info: FunctionInfo, text: st
 
 
 NAMES: dict[str, tuple[Program, str]] = {
+    "no steps": (GOOD._replace(steps=()), "it has no steps"),
     "a keyword": (GOOD._replace(declared={"if": X._replace(name="if")}), "'if' is no name: expected an identifier that is no keyword of Python"),
     "a control character": (GOOD._replace(declared={"\x1b[2J": X._replace(name="\x1b[2J")}), r"'\x1b[2J' is no name: expected an identifier that is no keyword of Python"),
     "a long name": (

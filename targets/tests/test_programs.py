@@ -196,6 +196,7 @@ def test_a_wrong_program_is_refused(changes: dict[str, Any], text: str) -> None:
 
 def test_the_names_of_programs_are_checked() -> None:
     assert refused(name="a b") == "the program 'a b': 'a b' is no name: expected an identifier that is no keyword of Python"
+    assert refused(backward=5) == "the program 'p': backward: expected the name of a program, got int"
     assert refused(name=5) == "the name of a program is a string, not int"
     assert refused(name="add") == "the program 'add': the kernels have a function 'add' too; take another name for the program"
     alone = devmod.const_loader({"w": memoryview(bytes(4)).cast("f")}, {})

@@ -453,15 +453,9 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
 class GuardedProgram(PreparedProgram):
     """A program's prepared launch whose steps are launched one by one."""
 
-    def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        calls = shape(stream)
-
-        def queue() -> None:
-            for each in calls:
-                each()
-
-        self._queue = queue
-        return queue
+    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+        calls = make(stream)
+        return lambda: [each() for each in calls]
 
 
 def _pop_launch(keywords: dict[str, Any]) -> dict[str, Any]:

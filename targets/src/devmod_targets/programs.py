@@ -65,8 +65,6 @@ def make_program(
         raise _error(name, text if is_step else f"{key}: {text}", f"step {number + 1}" if is_step else "")
 
     program = parse_program(name, steps, declared, backward or "", fail)
-    if not program.steps:
-        raise _error(name, "it has no steps")
     parts = _Parts(name, module)
     program, places = _inlined(program, parts)
     candidates = {kernel: parts.candidates(kernel) for kernel in program.kernels}
@@ -112,6 +110,8 @@ def parse_program(
     """Return the program of a text. `report` gets the key, the index and the text of each mistake. The names are not checked."""
     if not isinstance(name, str):
         raise FormatError(f"the name of a program is a string, not {type(name).__name__}", kind=_KIND)
+    if not isinstance(backward, str):
+        raise _error(name, f"backward: expected the name of a program, got {type(backward).__name__}")
     names: dict[str, Declared] = {}
     requires: list[tuple[str, Expression, Expression]] = []
     for key, texts in declared.items():
@@ -503,7 +503,7 @@ class _Parts:
             return self._programs.get(name)
         if info.interface is not None and info.interface.needs:
             raise _error(name, f"it needs {list_names(info.interface.needs)}, which a newer devmod-targets may have")
-        program = self._programs[name] = read_program(name, info, self._codes[name])
+        program = self._programs[name] = read_program(name, info, self._codes.get(name, b""))
         check_names(program)
         return program
 
@@ -520,20 +520,19 @@ class _Parts:
     def check_constants(self, program: Program) -> None:
         """Check that the constants are there, with their types and ranks."""
         for array in program.arrays("constant"):
-            text = f"constants: the module of the kernels has no const_loader with {array.name!r}"
+            problem = f"the module of the kernels has no const_loader with {array.name!r}"
             for module in self._constants:
                 try:
                     value = module.get_global(array.name)
                 except FunctionNotFoundError as error:
-                    text = f"constants: {error}"
+                    problem = str(error)
                     continue
-                if (value.dtype, len(value.shape)) == (array.type, len(array.shape)):
-                    break
-                found = f"{value.dtype} of {len(value.shape)} dimensions"
-                text = f"constants: {array.name!r} is an array of {found}; declared is {array.type} of {len(array.shape)}"
-                raise _error(program.name, text)
-            else:
-                raise _error(program.name, text)
+                found = f"{array.name!r} is an array of {value.dtype} of {len(value.shape)} dimensions"
+                fits = (value.dtype, len(value.shape)) == (array.type, len(array.shape))
+                problem = "" if fits else f"{found}; declared is {array.type} of {len(array.shape)}"
+                break
+            if problem:
+                raise _error(program.name, f"constants: {problem}")
 
     def with_program(self, program: Program) -> Module:
         """Return the module with a program more. The others keep their bytes."""

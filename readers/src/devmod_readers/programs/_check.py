@@ -95,6 +95,8 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
 def _check_declarations(program: Program) -> set[str]:
     """Check the declarations, and return the names that may stand in expressions."""
     _check_identifier(program.name)
+    if not program.steps:
+        raise _Problem("it has no steps")
     names = {each.name for each in program.scalars if _is_integer(each)}
     for each in program.declared.values():
         _check_identifier(each.name)

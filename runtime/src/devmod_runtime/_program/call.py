@@ -327,7 +327,7 @@ class PreparedProgram:
     _queue: Callable[[], object]
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        queue, lock = stream.prepare(shape), fork_safe(Lock())
+        queue, lock = self._sequence(stream, shape), fork_safe(Lock())
 
         def locked() -> None:
             with lock:  # several threads may call it, and its launches share the temporaries
@@ -335,6 +335,9 @@ class PreparedProgram:
 
         self._queue = locked
         return locked
+
+    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+        return stream.prepare(make)
 
     def time(self, stream: Stream, shape: Any, values: object) -> float:
         before = stream.record()

@@ -193,7 +193,7 @@ class ProgramFunction(ProcessLocal):
         Raises
         ------
         ArgumentError
-            A kernel has no candidate for devices of that kind.
+            A kernel of the program has no candidate for devices of that kind.
         DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError, CompileError, FormatError
             The program cannot run there; the message has the reason.
         """

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Scalar, evaluate, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod_readers.programs import Program
@@ -17,9 +15,8 @@ if TYPE_CHECKING:
     #: A comparison of two expressions, as in `Program.requires`.
     Constraint = tuple[str, Any, Any]
 
-#: The lengths that are tried, in this order; and how many combinations of at most how many names.
+#: The lengths that are tried, in this order.
 _LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 128), *range(128, 2048, 16))))
-_MOST_TRIES, _MOST_NAMES = 20_000, 200
 
 
 def length_names(program: Program) -> list[str]:
@@ -54,6 +51,8 @@ def choose_lengths(
 ) -> dict[str, int] | None:
     """Return lengths, and integers in expressions, that a program accepts; None if none is found.
 
+    All names get one number, the first that meets what the program requires. A name that an equation gives gets that number.
+
     Parameters
     ----------
     function
@@ -65,46 +64,18 @@ def choose_lengths(
     """
     program = function.program
     shapes = [each for array in program.arrays() for each in array.shape if isinstance(each, tuple)]
-    pending = [*program.requires, *constraints, *((">=", each, 1) for each in shapes)]
-    # An equation gives the name that is one side of it, once the others have numbers.
-    alone = {side for operator, *sides in pending if operator == "==" for side in sides if isinstance(side, str)}
-    names = sorted((each for each in (*length_names(program), *function.sizes) if each not in lengths), key=alone.__contains__)
-    if len(names) > _MOST_NAMES:
-        return None
-    return _search(names, [({*_names(each)}, each) for each in pending], lengths, wanted, count())
-
-
-def _search(
-    names: Sequence[str],
-    pending: Sequence[tuple[set[str], Constraint]],
-    values: dict[str, int],
-    wanted: Mapping[str, float],
-    tries: Iterator[int],
-) -> dict[str, int] | None:
-    if not names:
-        return values
-    name, *rest = names
-    ready = [each for used, each in pending if name in used and used <= {*values, name}]
-    for number in dict.fromkeys((*_solutions(name, ready, values), int(wanted.get(name, _LENGTHS[0])), *_LENGTHS)):
-        if next(tries) > _MOST_TRIES:
-            return None
-        found = values | {name: number}
-        if all(_holds(each, found) for each in ready) and (result := _search(rest, pending, found, wanted, tries)) is not None:
-            return result
+    needed: list[Constraint] = [*program.requires, *constraints, *((">=", each, 1) for each in shapes)]
+    names = [each for each in (*length_names(program), *function.sizes) if each not in lengths]
+    equations = [(one, two) for operator, *sides in needed if operator == "==" for one, two in (sides, sides[::-1]) if one in names]
+    # The call has the error of what known lengths do not meet.
+    open_ = [each for each in needed if any(name in names for side in each[1:] for name in names_in(side))]
+    for number in _LENGTHS:
+        values = {name: int(wanted.get(name, number)) for name in names} | lengths
+        for name, expression in equations:
+            values[name] = _value(expression, values) or values[name]
+        if all(_holds(each, values) for each in open_):
+            return values
     return None
-
-
-def _names(constraint: Constraint) -> Iterator[str]:
-    for each in constraint[1:]:
-        yield from names_in(each)
-
-
-def _solutions(name: str, constraints: Iterable[Constraint], values: Mapping[str, int]) -> Iterator[int]:
-    """Yield the lengths that equations give to a name."""
-    for operator, *sides in constraints:
-        for one, two in (sides, sides[::-1]):
-            if operator == "==" and one == name and name not in names_in(two) and (number := _value(two, values) or 0) > 0:
-                yield number
 
 
 def _holds(constraint: Constraint, values: Mapping[str, int]) -> bool:
