@@ -1,18 +1,20 @@
 """Programs: a bound program, its calls, and its first call beside the same launches by hand, and the memory of temporaries.
 
-    python benchmarks/bench_programs.py [--rounds 101] [--kinds opencl,vulkan,webgpu,hexagon] [--before PYTHON]
+    python benchmarks/bench_programs.py [--rounds 101] [--kinds opencl,vulkan,webgpu,hexagon] [--before PYTHON] [--clock processor]
 
 The program is a chain of 20 launches of three kernels on arrays of 4 kB, with 19 temporaries, of which three live at once. By hand, the
 user has four arrays for them, and launches the functions of the same file. "Prepared" launches were bound before, and run in
 `stream.batch()`. A general call passes the arguments, and allocates the result as the program does. With new shapes, each call has another
-number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is a new
-process for each figure, from the imports to a result in NumPy. Each round runs all contenders in an order of its own, and the figures are
-medians over the rounds. A time is until the device is done.
+number of elements, by hand in a batch where the kind has one; the arrays by hand are large enough for all. "Load and first call" is the
+processor time of a new process, from the imports to a result in NumPy. Each round runs all contenders in an order of its own; figures are
+medians over the rounds. Other times are until the device is done. `--clock processor` is for a machine with other work: the processor time
+of the host, and of a device on the same processor in the same process (not the emulator of Hexagon).
 
-The second program is the step of the example's transformer, 76 launches. It takes these devices 4 to 300 ms, so its times are until the
-launches are queued. `--before PYTHON` compares the bound chain with the batch of another devmod: two processes, one of them with that
-Python, take turns. On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The memory of temporaries is that of
-their buffers, for both programs and for random ones: whole buffers are shared. The exit code is 1 if a ratio is over its bound.
+The second program is the step of the example's transformer, 76 launches. It takes these devices 4 to 300 ms on the same processors, so its
+times are the processor time of the thread that queues it. `--before PYTHON` compares the bound chain with the batch of another devmod: two
+processes, one of them with that Python, take turns. On the stand-in drivers of CUDA and ROCm the calls of the driver are counted. The
+memory of temporaries is that of their buffers, for both programs and for random ones: whole buffers are shared. The exit code is 1 if a
+ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -255,11 +258,12 @@ BEFORE = "20 prepared launches in a batch, before"
 FIRST_CALL, FIRST_BY_HAND = "load and first call", "load and first call by hand"
 BOUND_NOW = "bound program, alone in a process"
 WARM_UP, TURN = 5, 25
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
-#: Load a file and print the milliseconds until the result, from the imports on.
+#: Load a file and print the milliseconds of processor time until the result, from the imports on.
 FIRST = """
 import time
-began = time.perf_counter()
+began = time.process_time()
 import sys
 import numpy as np
 import devmod
@@ -267,7 +271,7 @@ path, kind, n = sys.argv[1], sys.argv[2], 1024
 x = np.linspace(0, 0.1, n, dtype=np.float32)
 module = devmod.load(path)
 {}
-print((time.perf_counter() - began) * 1e3)
+print((time.process_time() - began) * 1e3)
 """
 SCRIPT_OF_PROGRAM = 'y = module["chain"](x, x, 0.5)'
 SCRIPT_BY_HAND = """
@@ -391,9 +395,9 @@ class Transformer:
         return logits
 
     def timed(self, run: Callable[[], Any]) -> float:
-        """Return the microseconds in which a step from the first position is queued."""
+        """Return the microseconds of the thread's processor time in which a step from the first position is queued."""
         self.text["position"].copy_from(np.zeros(1, np.int32))
-        took = timed(run) * 1e3
+        took = timed(run, time.thread_time) * 1e3
         self.stream.synchronize()
         return took
 
@@ -483,7 +487,7 @@ def report(what: str, name: str, medians: Mapping[str, float], base: str, most: 
     return over
 
 
-def serve(kind: str, file: str) -> int:
+def serve(kind: str, file: str, clock: str) -> int:
     """Launch the chain `TURN` times for each line of the input, and print the median of the microseconds.
 
     A file with the program runs it, bound. Another one has the kernels alone: the launches are prepared, and run in a batch.
@@ -504,15 +508,15 @@ def serve(kind: str, file: str) -> int:
         run()
     print("ready", flush=True)
     for _ in sys.stdin:
-        print(statistics.median(timed(run) for _ in range(TURN)) * 1e3, flush=True)
+        print(statistics.median(timed(run, CLOCKS[clock]) for _ in range(TURN)) * 1e3, flush=True)
     return 0
 
 
 class Process:
     """A process of `serve`."""
 
-    def __init__(self, python: str, kind: str, file: Path) -> None:
-        command = [python, __file__, "--serve", kind, str(file)]
+    def __init__(self, python: str, kind: str, file: Path, clock: str) -> None:
+        command = [python, __file__, "--serve", kind, str(file), clock]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=file.parent)
         self._read()
 
@@ -545,15 +549,17 @@ def in_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
     return {name: statistics.median(times) for name, times in durations.items()}
 
 
-def measure(kind: str, folder: Path, rounds: int, before: str) -> bool:
+def measure(kind: str, folder: Path, rounds: int, before: str, clock: str) -> bool:
     """Measure a kind, print its figures, and return whether one is over its bound."""
     kernels = kernels_of(kind)
     file, plain = folder / f"{kind}.devmod", folder / f"{kind}-kernels.devmod"
     devmod.save(program_of(kernels), file)
     devmod.save(kernels, plain)
-    medians = in_turns({name: lambda run=run: timed(run) * 1e3 for name, run in contenders(kind, file, rounds).items()}, rounds)
+    medians = in_turns(
+        {name: lambda run=run: timed(run, CLOCKS[clock]) * 1e3 for name, run in contenders(kind, file, rounds).items()}, rounds
+    )
     if before:
-        processes = {BOUND_NOW: Process(sys.executable, kind, file), BEFORE: Process(before, kind, plain)}
+        processes = {BOUND_NOW: Process(sys.executable, kind, file, clock), BEFORE: Process(before, kind, plain, clock)}
         medians |= in_turns({name: process.turn for name, process in processes.items()}, max(rounds // 4, 1))
         for process in processes.values():
             process.end()
@@ -584,12 +590,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--kinds", default=KINDS)
     parser.add_argument("--before", default="")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
     options = parser.parse_args()
     memory_of_random_programs()
     failed = False
     for vendor in ("cuda", "rocm"):
         failed |= driver_calls(vendor)
-    return int(each_kind(options.kinds, lambda kind, folder: measure(kind, folder, options.rounds, options.before)) or failed)
+    return int(
+        each_kind(options.kinds, lambda kind, folder: measure(kind, folder, options.rounds, options.before, options.clock)) or failed
+    )
 
 
 if __name__ == "__main__":

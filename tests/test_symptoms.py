@@ -156,6 +156,12 @@ def wrong_manifest() -> object:
     return main(["build"])
 
 
+def program(key: str) -> devmod.Module:
+    """Make a program of one step, whose array is declared under `key`."""
+    declared: dict[str, Any] = {key: ["x: float32[n]"]}
+    return devmod.program("double", devmod.compile(SCALE, "opencl"), **declared, steps=["scale(x=x, a=2.0, threads=n)"])
+
+
 def fallback() -> devmod.Module:
     hide("devmod-cuda")
     return devmod.create_with_fallback("cuda", b"... PTX ...", "ptx", {"k": devmod.FunctionInfo("k", ("handle",))})
@@ -252,8 +258,10 @@ CASES: dict[str, Callable[[], object]] = {
     "no compiler": lambda: without_module("ziglang", lambda: devmod.compile("void f(int *x) {}", "hexagon -arch=v66", language="C")),
     "suffix": wrong_suffix,
     "manifest": wrong_manifest,
+    "input of a program": lambda: program("inputs"),
     "fallback": lambda: fallback()["k"],
     "no candidate": no_candidate,
+    "program": lambda: without("devmod-opencl", lambda: program("updates")["double"]),
     "no driver": no_driver,
     "needs": lambda: without_interface(needs=["absent"])(X, threads=8),
     "no function": lambda: devmod.compile(SCALE, "opencl")["scales"],
