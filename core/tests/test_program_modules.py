@@ -17,6 +17,7 @@ from work import work
 import devmod
 from devmod import FormatError, FunctionInfo, Interface, Param
 from devmod.backend import walk
+from devmod.plugins import shared_scan
 
 pytestmark = pytest.mark.row("R45")
 INFO = FunctionInfo("k", ["handle"], interface=Interface([Param("y", "buffer", "float32", "rw")], open_block=True))
@@ -238,10 +239,11 @@ def test_a_merged_file_has_the_kinds_of_its_parts(runtimes: Any, monkeypatch: py
 @pytest.mark.row("R21")
 def test_a_program_beside_many_modules_keeps_the_quick_table() -> None:
     def load(count: int, *, with_program: bool) -> Callable[[], object]:
-        node = devmod.bundle(*[kernels("opencl", f"k{number}") for number in range(count)])
-        if with_program:
-            node = devmod.program("p", node, updates=["y: float32[n]"], steps=["k7(y=y, threads=n)"])
-        data = devmod.dumps(node)
+        with shared_scan():
+            node = devmod.bundle(*[kernels("opencl", f"k{number}") for number in range(count)])
+            if with_program:
+                node = devmod.program("p", node, updates=["y: float32[n]"], steps=["k7(y=y, threads=n)"])
+            data = devmod.dumps(node)
         return lambda: devmod.loads(data).functions["k7"]
 
     few, many, plain = load(600, with_program=True), load(1200, with_program=True), load(1200, with_program=False)

@@ -91,7 +91,9 @@ class OpenCLPrograms(Builds):
             return [[each.space, each.type, each.access] for each in kernel.arguments] if kernel else ()
         if not self.text:
             return ()
-        return self._arguments[device].get(name, ()) if device in self._arguments else _driver.arguments_of(program, name)
+        if device in self._arguments:
+            return self._arguments[device].get(name, ())
+        return call_uninterrupted(_driver.arguments_of, program, name)  # an interrupt of pyopencl 2025.1 ends the process
 
     @cached_property
     def _il_kernels(self) -> Mapping[str, SpirvKernel]:
