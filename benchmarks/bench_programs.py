@@ -333,7 +333,7 @@ def report_memory(what: str, program: Any, lengths: Mapping[str, int], most: flo
     """Report it for a program. Return whether it is over its bound."""
     from devmod_runtime._program.plan import Shapes
 
-    nbytes = Shapes(program, dict(lengths)).nbytes
+    nbytes = Shapes(program.program, program.lifetimes, dict(lengths), program.error).nbytes
     ratio = memory_ratio({name: nbytes[name] for name in program.lifetimes}, program.lifetimes)
     print(f"Temporaries of {what}: {ratio:.2f} of the largest set alive{f', at most {most}' if most else ''}")
     return most is not None and check(f"temporaries of {what}", ratio, most, of="the largest set alive at once")
@@ -371,7 +371,7 @@ class Transformer:
         from devmod_runtime._program.plan import Shapes
 
         program = self.program
-        shapes = Shapes(program, dict(self.lengths))
+        shapes = Shapes(program.program, program.lifetimes, dict(self.lengths), program.error)
         arrays: dict[str, Any] = {**program.constants, **self.text, "logits": None}
         for name in program.lifetimes:
             arrays[name] = self.device.empty(shapes.lengths[name], program.program.declared[name].type)

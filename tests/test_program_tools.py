@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
+from command_line import call
 
 import devmod
-from devmod._cli import main
 from devmod.testing import assert_kernel
 
 CL = """
@@ -86,13 +86,6 @@ kernel void second(global const float *t, global float *y, int n) {{ int i = get
         "steps": ["first(x=x, t=t, n=n, threads=n)", "second(t=t, y=y, n=n, threads=n)"],
     }
     return devmod.program("twice", devmod.compile(source, "opencl", block=1), **declared | more)
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    capsys.readouterr()
-    status = main([*map(str, words)])
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
 
 
 @pytest.fixture

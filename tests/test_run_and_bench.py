@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device
+from command_line import call
 from distributions import install
 from interruptible import HANGS, interruptible_python
 from PIL import Image
@@ -62,13 +63,6 @@ def one_device_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def saxpy(kind: str, source: str = "") -> Any:
     return devmod.compile(source or SOURCES[kind], TARGETS.get(kind, kind), name="saxpy" if kind == "vulkan" else None)
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    capsys.readouterr()
-    status = main([*map(str, words)])
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
 
 
 @pytest.fixture

@@ -273,7 +273,7 @@ def read_programs(data: bytes) -> None:
         if program is None:
             continue
         if repr(read_program(name, interface_of(program), pack_steps(program))) != repr(program):  # a nan is not itself
-            raise Breach(f"a program is read otherwise than it was written: {program!r:.300}")
+            raise Breach(f"a program that was written differs when it is read: {program!r:.300}")
         program.lifetimes()
         if attempt(lambda program=program: [check_names(program)]) is None:  # type: ignore[misc, func-returns-value]
             continue

@@ -54,11 +54,14 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.features import FEATURES as FEATURES
     from devmod._values.fields import Place as Place
+    from devmod._values.image_formats import ADDRESS_MODES as ADDRESS_MODES
+    from devmod._values.image_formats import FILTERS as FILTERS
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
     from devmod._values.image_formats import ImageFormat as ImageFormat
     from devmod._values.info import PipelineConstant as PipelineConstant
     from devmod._values.info import constants_of as constants_of
     from devmod._values.info import interface_text as interface_text
+    from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
     from devmod._values.param import members_by_value as members_by_value
     from devmod._values.requirements import LIMITS as LIMITS
     from devmod._values.requirements import Capabilities as Capabilities
@@ -105,9 +108,9 @@ _NAMES = {
     "_util.text": "escape is_valid_name",
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",
     "_values.features": "FEATURES",
-    "_values.image_formats": "IMAGE_FORMATS ImageFormat",
+    "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
     "_values.info": "PipelineConstant constants_of interface_text",
-    "_values.param": "members_by_value",
+    "_values.param": "LAUNCH_KEYWORDS members_by_value",
     "_values.requirements": "Capabilities LIMITS Requirements device_of_call fits requirements",
     "_values.shapes": "expression_text",
     "_values.tags": (

@@ -17,13 +17,12 @@ from devmod import Array
 from devmod._arrays.elements import count_of, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
-from devmod.backend import array_bytes, environment_text, escape, parse_dtype
+from devmod.backend import LAUNCH_KEYWORDS, array_bytes, environment_text, escape, parse_dtype
 from devmod.errors import ArgumentError, FormatError, GuardError
 from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
-from devmod_runtime._launch.order import LAUNCH_KEYWORDS
 from devmod_runtime._observed import add, replaced
 from devmod_runtime._program.call import PreparedProgram, ProgramCall
 

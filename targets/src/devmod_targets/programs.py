@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 import devmod
-from devmod.backend import IMAGE_FORMATS, find_spec, interface_text, parse_dtype, payload_of
+from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, find_spec, interface_text, parse_dtype, payload_of
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
     COMPARISONS,
@@ -27,7 +27,6 @@ from devmod_readers.programs import (
     check_names,
     interface_of,
     mismatch,
-    names_in,
     pack_steps,
     read_expression,
     read_program,
@@ -43,8 +42,6 @@ _KIND, _FORMAT = "program", "steps1"
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
 _COMPARISONS = dict(zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), COMPARISONS, strict=True))
 _LAUNCH = ("grid", "threads", "block")
-#: The names behind which a call's keyword has an underscore, besides the keywords of Python.
-_LAUNCH_KEYWORDS = (*_LAUNCH, "stream", "shared_memory")
 #: The roles of the declared arrays by their key.
 _ROLES = {"inputs": "input", "outputs": "output", "updates": "update", "temporaries": "temporary", "constants": "constant"}
 #: The most characters of a declaration or a step.
@@ -97,7 +94,7 @@ def _with_own_names(step: Step, candidates: Sequence[Candidate]) -> Step:
 
 def _own_names(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return arguments by the callee's names: the keyword of ``lambda`` or ``grid`` has an underscore behind it."""
-    own = {f"{name}_": name for name in names if iskeyword(name) or name in _LAUNCH_KEYWORDS}
+    own = {f"{name}_": name for name in names if iskeyword(name) or name in LAUNCH_KEYWORDS}
     return {own.get(name, name) if name not in names else name: value for name, value in arguments.items()}
 
 
@@ -320,7 +317,7 @@ def _error(name: str, text: str, place: str = "") -> FormatError:
 def _inlined(program: Program, parts: _Parts) -> tuple[Program, list[str]]:
     """Return a program whose steps that call programs are replaced by the steps of those, and the place of each step in a message."""
     declared, requires = dict(program.declared), dict.fromkeys(program.requires)
-    taken = {*declared, *(name for array in program.arrays() for each in array.shape for name in names_in(each))}
+    taken = {*declared, *program.length_names}
     steps: list[Step] = []
     places: list[str] = []
     for number, step in enumerate(program.steps, 1):

@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 import devmod
-from devmod.backend import COOPERATIVE_TAG, DYNAMIC_SHARED_MEMORY, value_tags
+from devmod.backend import COOPERATIVE_TAG, DYNAMIC_SHARED_MEMORY, LAUNCH_KEYWORDS, value_tags
 from devmod.plugins import find_spec
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import Skip
@@ -212,10 +212,6 @@ def _launch_values(info: devmod.FunctionInfo, call: Call, cluster: int = 1) -> l
             if length != 1 and (keyword, axis) not in dimensions and not (keyword == "block" and fixed):
                 return None
     return values
-
-
-#: The launch's own keywords. A parameter of such a name is given by position.
-_LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
 
 
 @row("R34-names")
@@ -557,7 +553,7 @@ def _names(info: devmod.FunctionInfo) -> list[str]:
     if info.interface is None:
         return []
     names = [param.name + "_" * iskeyword(param.name) for param in info.interface.params]
-    usable = all(name.isidentifier() and name not in _LAUNCH_KEYWORDS for name in names)
+    usable = all(name.isidentifier() and name not in LAUNCH_KEYWORDS for name in names)
     return names if usable and len(set(names)) == len(names) else []
 
 

@@ -39,15 +39,15 @@ def read_program(name: str, module: Module) -> Any:
 
 def check_program(name: str, module: Module) -> None:
     """Check a program of a module against each candidate of its kernels. Raises as `read_program`."""
-    program, readers = read_program(name, module), _readers()
-    candidates = {}
-    for kernel, modules in program_kernels(name, module).items():
-        specs = [find_spec(each.kind) for each in modules]
-        candidates[kernel] = [
-            readers.Candidate(describe_candidate(each), spec is None or spec.has_grid, interface_of(each, kernel))
-            for each, spec in zip(modules, specs, strict=True)
-        ]
-    readers.check_kernels(program, candidates)
+    program = read_program(name, module)
+    candidates = {kernel: [candidate_of(kernel, each) for each in modules] for kernel, modules in program_kernels(name, module).items()}
+    _readers().check_kernels(program, candidates)
+
+
+def candidate_of(kernel: str, module: Module) -> Any:
+    """Return a candidate of a kernel as `devmod_readers.programs.Candidate`, for `check_kernels`."""
+    spec = find_spec(module.kind)
+    return _readers().Candidate(describe_candidate(module), spec is None or spec.has_grid, interface_of(module, kernel))
 
 
 def _readers() -> Any:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+#: The filters and the address modes of samplers.
+FILTERS, ADDRESS_MODES = ("nearest", "linear"), ("clamp", "repeat", "mirror", "border")
+
 
 class ImageFormat(NamedTuple):
     """The format of an image's texels.

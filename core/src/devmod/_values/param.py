@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
+#: The launch's own keywords in a call. The keyword of a parameter of such a name has an underscore behind it.
+LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
 #: The number of structs that may enclose a member.
 MAX_DEPTH = 16
 #: The limit on the dimensions of an array.

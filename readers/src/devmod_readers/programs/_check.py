@@ -7,7 +7,7 @@ from keyword import iskeyword
 from typing import Any, NamedTuple
 
 from devmod import Interface, Member, Param
-from devmod.backend import constants_of, expression_text, interface_text, members_by_value, parse_dtype
+from devmod.backend import ADDRESS_MODES, FILTERS, constants_of, expression_text, interface_text, members_by_value, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._expressions import Expression, names_in
 from devmod_readers.programs._model import BINDING, Array, Program, Sampler, Scalar, Step
@@ -19,7 +19,6 @@ _INTEGERS, _BOOL = (0, 1), 6
 #: The types of scalars.
 _SCALARS = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bfloat16", "bool")
 _NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
-FILTERS, ADDRESS_MODES = ("nearest", "linear"), ("clamp", "repeat", "mirror", "border")
 
 
 class Candidate(NamedTuple):

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from devmod.backend import IMAGE_FORMATS, array_bytes, parse_dtype
-from devmod_readers.programs._expressions import Expression
+from devmod_readers.programs._expressions import Expression, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,6 +130,12 @@ class Program(NamedTuple):
     def scalars(self) -> list[Scalar]:
         """The scalars in their order."""
         return [each for each in self.declared.values() if isinstance(each, Scalar)]
+
+    @property
+    def length_names(self) -> list[str]:
+        """The names in the shapes of its arrays, without integer scalars."""
+        names = dict.fromkeys(name for array in self.arrays() for length in array.shape for name in names_in(length))
+        return [each for each in names if each not in self.declared]
 
     @property
     def kernels(self) -> list[str]:

@@ -414,7 +414,8 @@ class Device(ProcessLocal, ABC):
         ArgumentError
             An option is unknown, or the device does not support it.
         """
-        from devmod_runtime._device.image import ADDRESS_MODES, FILTERS, Sampler
+        from devmod.backend import ADDRESS_MODES, FILTERS
+        from devmod_runtime._device.image import Sampler
 
         check_driver(self.kind)
         for name, value, known in (("filter", filter, FILTERS), ("address", address, ADDRESS_MODES)):

@@ -40,8 +40,6 @@ _DEFAULT_TYPES = {
     "int32": "32sint",
     "float32": "32float",
 }
-FILTERS = ("nearest", "linear")
-ADDRESS_MODES = ("clamp", "repeat", "mirror", "border")
 
 
 class Image(ProcessLocal):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from devmod import Member
 from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
-from devmod.backend import ConversionError, parse_dtype
+from devmod.backend import LAUNCH_KEYWORDS, ConversionError, parse_dtype
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names, quote_name
 from devmod_runtime._launch.arguments import AddressBlock, BlockBytes
 from devmod_runtime._launch.scalars import AddressBytes, StructError, struct_packer
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     #: name; and the function that puts all in the kernel's order and converts records. It is None if they are the kernel's arguments.
     Plan = tuple[int, Names, Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]
 
-#: The launch's own keywords. The keyword of a parameter of such a name has an underscore behind it.
-LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
 #: The most bytes of a block that is given as a record.
 _MAX_RECORD = 1 << 24
 

@@ -182,7 +182,7 @@ class ProgramCall:
                     f"the argument {array.name!r} has the shape {shape}; dimension {place + 1} is {length}, and expected is {text}{value}",
                     array.name,
                 )
-        shapes = Shapes(function, values)
+        shapes = Shapes(function.program, function.lifetimes, values, function.error)
         for name in function.outputs:
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)

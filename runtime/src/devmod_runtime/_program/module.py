@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from types import SimpleNamespace
 
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import describe_candidate, program_kernels, program_verdicts
+from devmod._modules.choice import program_kernels, program_verdicts
+from devmod._modules.programs import candidate_of
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec
@@ -23,7 +23,7 @@ from devmod.errors import (
     pip_install,
     quote_name,
 )
-from devmod_readers.programs import Candidate, Program, check_kernels, check_names, names_in, read_program
+from devmod_readers.programs import Program, check_kernels, check_names, names_in, read_program
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import Shapes
 
@@ -105,7 +105,7 @@ class ProgramModule(PayloadModule):
         """
         program = self.program(name)
         scalars: dict[str, Any] = {each.name: each.default for each in program.scalars if each.is_integer}
-        names = {each for array in program.arrays() for length in array.shape for each in names_in(length)} | scalars.keys()
+        names = {*program.length_names, *scalars}
         needed = [length for array in program.arrays("output", "temporary") for length in array.shape]
         needed += [each for _, *operands in program.requires for each in operands]
         values = {key: value for key, value in scalars.items() if value is not None} | dict(lengths)
@@ -119,8 +119,7 @@ class ProgramModule(PayloadModule):
             raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
             raise error(f"it also needs {list_names(missing)}", missing[0])
-        about: Any = SimpleNamespace(program=program, error=error, lifetimes=program.lifetimes())
-        return Shapes(about, values).temporary_bytes
+        return Shapes(program, program.lifetimes(), values, error).temporary_bytes
 
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
         """Return the constants of a program on a device, where they are copied once."""
@@ -149,8 +148,6 @@ class ProgramModule(PayloadModule):
             raise FormatError(f"the program {quote_name(name)} has no steps", kind="program", function=name)
         program = read_program(name, info, code[name])
         check_names(program)
-        if info.interface is None or info.interface.extra.get("kernels") != program.kernels:
-            raise FormatError(f"the program {quote_name(name)} lists other kernels than its steps launch", kind="program", function=name)
         return program
 
     def _choose(self, name: str, device: Device | None) -> ProgramFunction:
@@ -187,9 +184,7 @@ class ProgramModule(PayloadModule):
         functions, candidates = {}, {}
         for kernel, modules in kernels.items():
             module, functions[kernel] = _first_built(kernel, modules, device)
-            spec = find_spec(module.kind)
-            interface = module.functions[kernel].interface
-            candidates[kernel] = [Candidate(describe_candidate(module), spec is None or spec.has_grid, interface)]
+            candidates[kernel] = [candidate_of(kernel, module)]
         check_kernels(program, candidates)
         return ProgramFunction(self, program, self.functions[program.name], device, functions, fixed=fixed)
 

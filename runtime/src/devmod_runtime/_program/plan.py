@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod.errors import DevmodError
+    from devmod_readers.programs import Program
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
 
@@ -29,10 +30,12 @@ class Shapes:
 
     Parameters
     ----------
-    function
-        The program.
+    program, lifetimes
+        The program, and the first and the last step of each temporary.
     values
         The values of the bound names and of the integer scalars in expressions. It gets those of the expressions.
+    error
+        Returns the error for a text and an argument.
 
     Attributes
     ----------
@@ -51,8 +54,7 @@ class Shapes:
         A requirement is not met, or a length is negative or has no value.
     """
 
-    def __init__(self, function: ProgramFunction, values: dict[Any, int]) -> None:
-        program, error = function.program, function.error
+    def __init__(self, program: Program, lifetimes: Mapping[str, tuple[int, int]], values: dict[Any, int], error: Error) -> None:
         self.values = values
         for name, left, right in program.requires:
             try:
@@ -80,7 +82,7 @@ class Shapes:
                 raise error(f"the array {array.name!r} of shape {lengths} has more bytes than 64 bits can count", array.name)
             if array.role == "temporary" and not array.format:
                 sizes[array.name] = nbytes
-        self.buffers, self.sizes = share(sizes, function.lifetimes)
+        self.buffers, self.sizes = share(sizes, lifetimes)
 
     @property
     def temporary_bytes(self) -> int:

@@ -19,7 +19,7 @@ from devmod._values.param import numpy_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
 from devmod_readers.programs import Array, ExpressionError, evaluate
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime.tools.lengths import bind_lengths, choose_lengths, length_names
+from devmod_runtime.tools.lengths import bind_lengths, choose_lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -528,7 +528,7 @@ def _records(function: Function) -> Mapping[str, Any]:
 def has_argument(function: Function, name: str) -> bool:
     """Return whether an argument of a function, or a length of a program, has the name."""
     params, program = parameters(function), program_of(function)
-    is_length = program is not None and name in length_names(program.program)
+    is_length = program is not None and name in program.program.length_names
     return is_length or name in params or f"{name}_" in params or name in _records(function)
 
 
@@ -599,7 +599,7 @@ def _program_arguments(
     function: ProgramFunction, params: Mapping[str, Param], given: Mapping[str, Any], sizes: Mapping[str, int], invented: Invented | None
 ) -> Arguments:
     """Return the arguments of a program. An array without a shape of its own has the declared one, for known lengths or small ones."""
-    declared, names = function.program.declared, length_names(function.program)
+    declared, names = function.program.declared, function.program.length_names
     _check_names(function, given, params, names)
     lengths = {name: sizes[name] for name in names if name in sizes}
     values: dict[str, Any] = {}
@@ -619,7 +619,7 @@ def _program_arguments(
     if made:
         wanted: list[Mapping[str, float]] = [numbers.numbers, {}]
         found = next(filter(None, (choose_lengths(function, lengths, constraints, each) for each in wanted)), None)
-        if found is None and (length_names(function.program) or function.sizes):
+        if found is None and (names or function.sizes):
             text = f"{function.label}: no lengths that it accepts were found: give {list_names(names)}"
             raise ArgumentError(text, kind=function.kind, function=function.name) if invented is None else NotFromInterfaceError(text)
         lengths = found or {}

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod_readers.programs import Program
     from devmod_runtime._program.function import ProgramFunction
 
     #: A comparison of two expressions, as in `Program.requires`.
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
 
 #: The lengths that are tried, in this order.
 _LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 128), *range(128, 2048, 16))))
-
-
-def length_names(program: Program) -> list[str]:
-    """Return the names that stand for lengths in the shapes of a program."""
-    names = dict.fromkeys(name for array in program.arrays() for length in array.shape for name in names_in(length))
-    return [each for each in names if each not in program.declared]
 
 
 def bind_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]) -> list[Constraint]:
@@ -65,7 +58,7 @@ def choose_lengths(
     program = function.program
     shapes = [each for array in program.arrays() for each in array.shape if isinstance(each, tuple)]
     needed: list[Constraint] = [*program.requires, *constraints, *((">=", each, 1) for each in shapes)]
-    names = [each for each in (*length_names(program), *function.sizes) if each not in lengths]
+    names = [each for each in (*program.length_names, *function.sizes) if each not in lengths]
     equations = [(one, two) for operator, *sides in needed if operator == "==" for one, two in (sides, sides[::-1]) if one in names]
     # The call has the error of what known lengths do not meet.
     open_ = [each for each in needed if any(name in names for side in each[1:] for name in names_in(side))]

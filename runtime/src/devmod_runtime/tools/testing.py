@@ -11,10 +11,9 @@ from typing import NamedTuple
 from devmod._plugins import registry
 from devmod._plugins.devices import probe
 from devmod._values.dtypes import describe_value
-from devmod.backend import find_spec
+from devmod.backend import LAUNCH_KEYWORDS, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
 from devmod_runtime._guard import guard
-from devmod_runtime._launch.order import LAUNCH_KEYWORDS
 from devmod_runtime.tools.difference import errors_and_allowed
 
 TYPE_CHECKING = False
