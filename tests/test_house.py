@@ -202,6 +202,7 @@ TAKEN = {
     "_modules.choice.program_kernels",
     "_modules.choice.program_verdicts",
     "_modules.module.owner_of",
+    "_modules.programs.candidate_of",
     "_modules.programs.check_program",
     "_modules.stored.StoredModule",
     "_plugins.devices.VARIABLE",

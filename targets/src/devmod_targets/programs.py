@@ -62,14 +62,9 @@ def make_program(
         raise _error(name, text if is_step else f"{key}: {text}", f"step {number + 1}" if is_step else "")
 
     program = parse_program(name, steps, declared, backward or "", fail)
-    parts = _Parts(name, module)
-    program, places = _inlined(program, parts)
-    candidates = {kernel: parts.candidates(kernel) for kernel in program.kernels}
-    program = program._replace(steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps))
-    check_names(program, places)
-    check_kernels(program, dict.fromkeys(parts.kernel_names, ()) | {name: each for name, each in candidates.items() if each}, places)
-    parts.check_constants(program)
-    return parts.with_program(program)
+    parts = Parts(name, module)
+    parts.add(program)
+    return parts.module()
 
 
 def make_step(kernel: str, arguments: Mapping[str, Any], launch: Mapping[str, Any]) -> Step:
@@ -314,7 +309,7 @@ def _error(name: str, text: str, place: str = "") -> FormatError:
 # -- Programs of the file as steps: their steps stand in their place.
 
 
-def _inlined(program: Program, parts: _Parts) -> tuple[Program, list[str]]:
+def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
     """Return a program whose steps that call programs are replaced by the steps of those, and the place of each step in a message."""
     declared, requires = dict(program.declared), dict.fromkeys(program.requires)
     taken = {*declared, *program.length_names}
@@ -459,8 +454,21 @@ def _roots(module: Module) -> Iterator[Module]:
         yield module
 
 
-class _Parts:
-    """The programs, the kernels and the constants of a module, to which the program `name` is added."""
+class Parts:
+    """The programs, the kernels and the constants of a module, to which programs are added.
+
+    Parameters
+    ----------
+    name
+        The first program that is added, for messages.
+    module
+        The module.
+
+    Raises
+    ------
+    FormatError
+        It is no module, has no kernels, or has programs of a newer format.
+    """
 
     def __init__(self, name: str, module: Module) -> None:
         if not isinstance(module, devmod.Module):
@@ -475,12 +483,13 @@ class _Parts:
         # The node that other programs import, or a new one.
         self._kernels = kernels[0] if len(kernels) == 1 and kernels[0].kind == "bundle" else devmod.bundle(*kernels, mixed=True)
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
-        self.kernel_names = list(dict.fromkeys(each for candidate in self._candidates for each in candidate.function_names))
+        self.kernel_names = dict.fromkeys(each for candidate in self._candidates for each in candidate.function_names)
         self._codes: dict[str, Any] = {}
         self._programs: dict[str, Program] = {}
         self.infos: dict[str, FunctionInfo] = {}
         # A file of merged files has several modules of programs, each with kernels of its own. The new program is then in one more.
         self._others = modules if len(modules) > 1 else []
+        self._added: list[str] = []
         for old in modules:
             if old.format != _FORMAT:
                 upgrade = pip_install("--upgrade devmod-core devmod-targets")
@@ -488,10 +497,35 @@ class _Parts:
             payload: Any = payload_of(old)
             self.infos |= payload[2]
             self._codes |= payload[3]
+
+    def add(self, program: Program) -> None:
+        """Add a program, in the place of one of its name. Raise FormatError if it is invalid, or its kernels do not take what it gives."""
+        name = program.name
         if name in self.kernel_names:
             raise _error(name, f"the kernels have a function {name!r} too; take another name for the program")
         if self._others and name in self.infos:
             raise _error(name, "the module is of merged files, one of which has a program of this name; take another name")
+        program, places = _inlined(program, self)
+        candidates = {kernel: self.candidates(kernel) for kernel in program.kernels}
+        program = program._replace(steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps))
+        check_names(program, places)
+        check_kernels(program, dict.fromkeys(self.kernel_names, ()) | {kernel: each for kernel, each in candidates.items() if each}, places)
+        self._check_constants(program)
+        info, code = interface_of(program), pack_steps(program)
+        self._programs[name] = read_program(name, info, code)  # inlined expressions and temporaries may exceed a bound
+        self.infos[name], self._codes[name] = info, code
+        self._added.append(name)
+
+    def module(self) -> Module:
+        """Return the module with the added programs. The others keep their bytes."""
+        names = self._added if self._others else [*self.infos]
+        codes, infos = ({name: each[name] for name in names} for each in (self._codes, self.infos))
+        module = devmod.create_with_fallback(_KIND, codes, _FORMAT, infos)
+        if _KIND in devmod.registered("devmod.load_from_bytes") and not module.variable:  # type: ignore[attr-defined]
+            module = devmod.load_from_bytes(_KIND, module.save_to_bytes())
+        for each in (self._kernels, *self._constants):
+            module.import_module(each)
+        return devmod.bundle(*self._others, module, self._kernels, *self._constants, mixed=True)
 
     def program(self, name: str) -> Program | None:
         """Return a program of the module; None if it has none of the name."""
@@ -514,7 +548,7 @@ class _Parts:
                 result.append(Candidate(label, spec is None or spec.has_grid, each.functions[kernel].interface))
         return result
 
-    def check_constants(self, program: Program) -> None:
+    def _check_constants(self, program: Program) -> None:
         """Check that the constants are there, with their types and ranks."""
         for array in program.arrays("constant"):
             problem = f"the module of the kernels has no const_loader with {array.name!r}"
@@ -530,16 +564,3 @@ class _Parts:
                 break
             if problem:
                 raise _error(program.name, f"constants: {problem}")
-
-    def with_program(self, program: Program) -> Module:
-        """Return the module with a program more. The others keep their bytes."""
-        infos, codes = ({}, {}) if self._others else (self.infos, self._codes)
-        infos |= {program.name: interface_of(program)}
-        codes |= {program.name: pack_steps(program)}
-        read_program(program.name, infos[program.name], codes[program.name])  # inlined expressions and temporaries may exceed a bound
-        module = devmod.create_with_fallback(_KIND, codes, _FORMAT, infos)
-        if _KIND in devmod.registered("devmod.load_from_bytes") and not module.variable:  # type: ignore[attr-defined]
-            module = devmod.load_from_bytes(_KIND, module.save_to_bytes())
-        for each in (self._kernels, *self._constants):
-            module.import_module(each)
-        return devmod.bundle(*self._others, module, self._kernels, *self._constants, mixed=True)

@@ -7,7 +7,7 @@ import re
 from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.programs import Program, check_names
 from devmod_targets.build.document import ManifestError, read_document
-from devmod_targets.programs import make_program, parse_program
+from devmod_targets.programs import Parts, parse_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,18 +61,23 @@ def add_programs(plan: Plan, module: Module, *, complete: bool) -> tuple[Module,
         A program does not fit its kernels or the constants.
     """
     reasons = []
+    known = {*module}
+    parts: Parts | None = None
     for entry in plan.programs:
-        missing = [] if complete else [name for name in _parse(entry)[0].kernels if name not in module]
+        program, _ = _parse(entry)
+        missing = [] if complete else [name for name in program.kernels if name not in known]
         if missing:
             reasons.append(f"the program {entry.name!r} is not in the file: this build lacks {list_names(missing)}")
             continue
         try:
-            module = make_program(entry.name, module, entry.steps, dict(entry.declared), entry.backward)
+            parts = parts or Parts(entry.name, module)
+            parts.add(program)
+            known.add(entry.name)
         except FormatError as error:
             place, text = _mistake(entry, error)
             problem = read_document(plan.manifest).problem(("programs", entry.name, *place), text)
             raise ManifestError(plan.manifest, [problem]) from None
-    return module, reasons
+    return (module if parts is None else parts.module()), reasons
 
 
 def _parse(entry: ProgramEntry) -> tuple[Program, list[tuple[str, int, str]]]:
