@@ -5,7 +5,7 @@ PYTHON ?= python3
 JOBS ?= 3
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src readers/src targets/src conformance/src runtime/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src readers/src targets/src conformance/src runtime/src remote/src frameworks/src trust/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched
 # into build/cuda-machine, in folders of 60 MiB (FOR=3.12 INSTALLED=list), where there is a network.

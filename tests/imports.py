@@ -15,6 +15,8 @@ SOURCES = [
     ROOT / "conformance/src",
     ROOT / "runtime/src",
     ROOT / "remote/src",
+    ROOT / "frameworks/src",
+    ROOT / "trust/src",
     *sorted((ROOT / "plugins").glob("*/src")),
 ]
 SOURCES += sorted((ROOT / "examples").glob("*/src"))

@@ -58,7 +58,7 @@ DOCUMENTS = [
     *(path for path in DOCS.rglob("*.md") if path.name not in GENERATED),
     *(
         path
-        for folder in ("core", "readers", "targets", "conformance", "runtime", "remote", "simulators")
+        for folder in ("core", "readers", "targets", "conformance", "runtime", "remote", "frameworks", "trust", "simulators")
         for path in ROOT.glob(f"{folder}/*.md")
     ),
     *ROOT.glob("plugins/*/*.md"),
@@ -203,6 +203,8 @@ def code() -> str:
         "conformance/src",
         "runtime/src",
         "remote/src",
+        "frameworks/src",
+        "trust/src",
         *(str(path) for path in ROOT.glob("plugins/*/src")),
     ]
     return re.sub(r'"\s*f?"', "", "".join(path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))))

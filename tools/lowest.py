@@ -26,6 +26,7 @@ TESTS = (
     "core/tests",
     "runtime/tests/toy",
     "remote/tests",
+    "trust/tests",
     *(f"targets/tests/test_{name}.py" for name in ("build_cli", "compile_cuda", "compile_llvm_ir", "compile_metal", "compile_opencl")),
 )
 #: The kinds whose runtimes run here, on their drivers' lowest Python packages.

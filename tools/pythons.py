@@ -20,7 +20,7 @@ from setup import fingerprint, group
 
 TESTED = ((3, 11), (3, 12), (3, 13))
 #: The distributions whose tests run. They pin core and each other, so all are installed.
-PACKAGES = ("core", "runtime", "readers", "targets", "conformance", "remote")
+PACKAGES = ("core", "runtime", "readers", "targets", "conformance", "remote", "trust")
 #: Those of the runtime that need no backend.
 TESTS = ("runtime/tests/toy", *(f"{each}/tests" for each in PACKAGES if each != "runtime"))
 

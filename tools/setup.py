@@ -25,8 +25,9 @@ with suppress(ImportError):  # an older Python; main reports it
     import tomllib
 
 STAMP = "devmod-setup"
-#: Extras that `make test-setup` installs: pycuda is built from source, against CUDA's headers; Intel's OpenCL runtime has 275 MB.
-APART = ("pycuda", "intel")
+#: Extras that other tasks install: pycuda is built from source, against CUDA's headers; Intel's OpenCL runtime has 275 MB; PyTorch and JAX
+#: have 1 GB (`make frameworks`).
+APART = ("pycuda", "intel", "torch", "jax")
 OLDEST = (3, 11)
 
 
@@ -73,6 +74,8 @@ def projects() -> list[Path]:
         ROOT / "conformance",
         ROOT / "runtime",
         ROOT / "remote",
+        ROOT / "frameworks",
+        ROOT / "trust",
         *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")),
     ]
 
