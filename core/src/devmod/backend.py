@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from devmod._modules.module import walk as walk
     from devmod._modules.payload import PayloadModule as PayloadModule
     from devmod._modules.payload import check_fmap as check_fmap
+    from devmod._modules.programs import read_program as read_program
     from devmod._modules.variant import payload_of as payload_of
     from devmod._plugins.specs import find_spec as find_spec
     from devmod._util.atomic import path_problem as path_problem
@@ -93,6 +94,7 @@ _NAMES = {
     "_modules.fallback": "FallbackModule",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",
     "_modules.payload": "PayloadModule check_fmap",
+    "_modules.programs": "read_program",
     "_modules.variant": "payload_of",
     "_plugins.specs": "find_spec",
     "_util.atomic": "path_problem",

@@ -132,6 +132,23 @@ class Program(NamedTuple):
         return [each for each in self.declared.values() if isinstance(each, Scalar)]
 
     @property
+    def arguments(self) -> list[Array | Scalar]:
+        """What a call takes, in order: inputs without a default, updates, and scalars with a default."""
+        given = [each for each in self.declared.values() if isinstance(each, Scalar) or (isinstance(each, Array) and each.role == "input")]
+        defaults = [each for each in self.scalars if each.default is not None]
+        return [*(each for each in given if each not in defaults), *self.arrays("update"), *defaults]
+
+    @property
+    def size_names(self) -> set[str]:
+        """The names of the integer scalars in its expressions, by which its shapes and its launches differ."""
+        expressions = [length for array in self.arrays() for length in array.shape]
+        expressions += [each for _, *operands in self.requires for each in operands]
+        for step in self.steps:
+            expressions += [each for dims in (step.grid, step.threads, step.block) for each in dims]
+            expressions += [each for each in step.arguments.values() if isinstance(each, tuple)]
+        return {each.name for each in self.scalars if each.is_integer} & {name for each in expressions for name in names_in(each)}
+
+    @property
     def length_names(self) -> list[str]:
         """The names in the shapes of its arrays, without integer scalars."""
         names = dict.fromkeys(name for array in self.arrays() for length in array.shape for name in names_in(length))

@@ -11,7 +11,6 @@ from devmod._util.text import escape_line
 from devmod._values.shapes import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_readers.programs import Scalar, names_in
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.image import Image
 from devmod_runtime._fork import check_driver
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo
-    from devmod_readers.programs import Program
+    from devmod_readers.programs import Program, Scalar
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.function import Function
@@ -102,13 +101,11 @@ class ProgramFunction(ProcessLocal):
         self._resolve: Callable[[Device], Any] = partial(module._function_on, self.name)
         self.scalars = {each.name: each for each in program.scalars}
         self.defaults = {each.name: each.default for each in program.scalars if each.default is not None}
-        given = [each.name for each in program.declared.values() if isinstance(each, Scalar) or getattr(each, "role", "") == "input"]
-        updates = [each.name for each in program.arrays("update")]
-        self.names = (*(each for each in given if each not in self.defaults), *updates, *self.defaults)
+        self.names = tuple(each.name for each in program.arguments)
         self.outputs = [each.name for each in program.arrays("output")]
         self.packers = {each.name: packer(each.type) for each in program.scalars}
         #: The integer scalars by which the shapes and the launches differ.
-        self.sizes = self._sizes()
+        self.sizes = tuple(sorted(program.size_names))
         self.constants = module.constants(program, device)
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
         self.lifetimes = program.lifetimes()
@@ -116,20 +113,6 @@ class ProgramFunction(ProcessLocal):
         self._plans: dict[Any, Plan] = {}
         self._most_plans = _MAX_WITH_IMAGES if any(each.format for each in program.arrays("temporary")) else _MAX_CACHED
         references.add(ref(self, references.discard))
-
-    def _sizes(self) -> tuple[str, ...]:
-        """Return the integer scalars in the expressions of the program."""
-        program = self.program
-        integers = {each.name for each in program.scalars if each.is_integer}
-        used: set[str] = set()
-        for array in program.arrays():
-            used.update(name for each in array.shape for name in names_in(each))
-        for _, *operands in program.requires:
-            used.update(name for each in operands for name in names_in(each))
-        for step in program.steps:
-            used.update(name for dims in (step.grid, step.threads, step.block) for each in dims for name in names_in(each))
-            used.update(name for value in step.arguments.values() if isinstance(value, tuple) for name in names_in(value))
-        return tuple(sorted(used & integers))
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
         """Run the program.

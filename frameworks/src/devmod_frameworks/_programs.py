@@ -1,0 +1,201 @@
+"""The programs of a module as frameworks see them: what a call takes and returns, and the shapes of the results. No device is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import devmod
+from devmod.backend import expression_text, read_program, walk
+from devmod.errors import ArgumentError, FormatError, list_names, pip_install, quote_name
+from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Scalar
+
+#: Raises an error with the text unless the condition is true. A framework's own may record a symbolic condition.
+Check = Callable[[Any, Callable[[], str]], None]
+
+
+class Program:
+    """A program of a module.
+
+    Attributes
+    ----------
+    name, place
+        Its name, and the file that it is from, for messages.
+    arguments : list
+        What a call takes in order: each a `devmod_readers.programs.Array` (role "input" or "update") or a Scalar.
+    arrays, outputs : list
+        The arrays among them, and the outputs.
+    scalars : list
+        The scalars among the arguments.
+    sizes : set of str
+        The integer scalars that shapes and launches depend on.
+    has_images
+        Whether an argument or an output is an image. Its array has the shape (height, width), with the channels if it has several.
+    backward
+        The name of the program of its gradients; "" without one.
+    """
+
+    def __init__(self, module: devmod.Module, owner: devmod.Module, name: str) -> None:
+        self._module = module
+        self.name, self.place = name, str(getattr(owner, "place", "a module in memory"))
+        program = read_program(name, owner)
+        self.arguments: list[Array | Scalar] = program.arguments
+        self.arrays = [each for each in self.arguments if isinstance(each, Array)]
+        self.scalars = [each for each in self.arguments if isinstance(each, Scalar)]
+        self.outputs: list[Array] = [*program.arrays("output")]
+        self.sizes: set[str] = program.size_names
+        self.backward: str = program.backward
+        self.has_images = any(each.format for each in (*self.arrays, *self.outputs))
+        self._requires, self._constants = program.requires, [*program.arrays("constant")]
+        self._bound = [*self.arrays, *self._constants]
+        self._constant_shapes = [_constant(each.name, owner).shape for each in self._constants]
+        for each in (name, *[each.name for each in (*self.arguments, *self.outputs)]):
+            # `read_program` has refused what is no identifier of Python.
+            if not each.isascii():
+                raise self.format_error(f"the name {quote_name(each)} has characters that are not ASCII, which no framework takes")
+
+    def function(self, device: Any = None) -> Any:
+        """Return the program on a device; by default, on the one that the file chooses. Call the result with arrays and scalars."""
+        function: Any = self._module[self.name]
+        return function if device is None else function.on(device)
+
+    def error(self, text: str, argument: str = "") -> ArgumentError:
+        """Return the error of a call."""
+        return ArgumentError(f"the program {self.name!r}: {text}", kind="program", function=self.name, argument=argument)
+
+    def format_error(self, text: str) -> FormatError:
+        """Return the error of a program that a framework cannot have."""
+        return FormatError(f"the program {quote_name(self.name)} of {self.place}: {text}", kind="program", function=self.name)
+
+    def check_array(self, array: Array, dtype: str, shape: Sequence[Any], advice: str) -> None:
+        """Raise ArgumentError unless the element type and the number of dimensions are those that an array has.
+
+        Parameters
+        ----------
+        dtype
+            The name of the element type, such as "float32".
+        advice
+            How to convert an array, for the message: ``"x.to(torch.float32)"``.
+        """
+        if dtype != array.type:
+            raise self.error(f"the argument {array.name!r} is an array of {dtype}; expected {array.type}: {advice}", array.name)
+        if len(shape) != rank_of(array):
+            raise self.error(f"the argument {array.name!r} has {len(shape)} dimensions; expected {rank_of(array)}", array.name)
+
+    def output_shapes(
+        self,
+        shapes: Sequence[Sequence[Any]],
+        scalars: Mapping[str, Any],
+        check: Check | None = None,
+        operators: Mapping[str, Callable[..., Any]] = OPERATORS,
+    ) -> list[tuple[Any, ...]]:
+        """Return the shape of each output, and check the shapes of the arguments. The lengths are integers or symbols.
+
+        Parameters
+        ----------
+        shapes
+            The shape of each of `arrays`, with the right number of dimensions.
+        scalars
+            The values of at least `sizes`.
+        check
+            Checks a condition. Default: raises ArgumentError.
+        operators
+            The functions of ``+ - * // % min max ceildiv``.
+        """
+        check = check or self._check
+        values: dict[str, Any] = {name: scalars[name] for name in self.sizes}
+        expected: list[tuple[Array, int, Expression, Any]] = []
+        for array, shape in zip(self._bound, [*shapes, *self._constant_shapes], strict=True):
+            for place, (length, given) in enumerate(zip(_lengths(array), shape, strict=True)):
+                if isinstance(length, str) and length not in values:
+                    values[length] = given
+                else:
+                    expected.append((array, place, length, given))
+        for array, place, length, given in expected:
+            value = self._value(length, values, operators)
+            check(
+                value == given,
+                lambda array=array, place=place, length=length, given=given, value=value: (  # type: ignore[misc]
+                    f"dimension {place + 1} of the argument {array.name!r} is {given}, and expected is {expression_text(length)}, "
+                    f"which is {value}"
+                ),
+            )
+        for name, *operands in self._requires:
+            left, right = (self._value(each, values, operators) for each in operands)
+            text = f"it requires {expression_text(operands[0])} {name} {expression_text(operands[1])}"
+            check(COMPARISONS[name](left, right), lambda text=text: text)  # type: ignore[misc]
+        results = []
+        for array in self.outputs:
+            lengths = tuple(self._value(each, values, operators) for each in _lengths(array))
+            for length, result in zip(array.shape, lengths, strict=False):
+                if not isinstance(length, int) and (not isinstance(length, str) or length in self.sizes):
+                    check(result >= 0, lambda array=array, lengths=lengths: f"the shape of {array.name!r} is {lengths}")  # type: ignore[misc]
+            results.append(lengths)
+        return results
+
+    def _check(self, condition: bool, text: Callable[[], str]) -> None:
+        if not condition:
+            raise self.error(text())
+
+    def _value(self, expression: Expression, values: Mapping[str, Any], operators: Mapping[str, Callable[..., Any]]) -> Any:
+        if isinstance(expression, int):
+            return expression
+        if isinstance(expression, str):
+            return values[expression]
+        name, *operands = expression
+        try:
+            result = operators[name](*[self._value(each, values, operators) for each in operands])
+        except ZeroDivisionError:
+            raise self.error(f"{expression_text(expression)} divides by zero") from None
+        if isinstance(result, int) and not -(2**63) <= result < 2**63:
+            raise self.error(f"{expression_text(expression)} is {result}, which needs more than 64 bits")
+        return result
+
+
+def programs_of(module: devmod.Module) -> dict[str, Program]:
+    """Return the programs of a module by name.
+
+    Raises
+    ------
+    FormatError
+        It has none, one is invalid, or one has a name that is not an identifier.
+    """
+    if not isinstance(module, devmod.Module):
+        raise ArgumentError(f"expected a module, such as devmod.load(path) returns, got {type(module).__name__}", argument="module")
+    result: dict[str, Program] = {}
+    for owner in walk(module):
+        if owner.kind == "program":
+            for name in owner.function_names:
+                if name not in result:
+                    result[name] = Program(module, owner, name)
+    if not result:
+        kernels = f"it has the kernels {list_names(list(module))}, and " if len(module) else ""
+        raise FormatError(f"the module has no programs: {kernels}only a program declares its results (devmod.program)", kind=module.kind)
+    return result
+
+
+def rank_of(array: Array) -> int:
+    """Return the number of dimensions of an array, or of the array with the pixels of an image."""
+    return len(_lengths(array))
+
+
+def not_importable(name: str, packages: str, error: ImportError) -> ImportError:
+    """Return the error for a framework that cannot be imported, with the command that installs it."""
+    return ImportError(
+        f"devmod_frameworks.{name} needs {packages}, which cannot be imported ({error}): {pip_install(packages)}", name=error.name
+    )
+
+
+def _lengths(array: Array) -> tuple[Expression, ...]:
+    channels = array.texel.channels if array.texel is not None else 1
+    return (*array.shape, channels) if channels > 1 else array.shape
+
+
+def _constant(name: str, owner: devmod.Module) -> devmod.Array:
+    for each in owner.imports:
+        if each.kind == "const_loader":
+            try:
+                return each.get_global(name)
+            except KeyError:
+                continue
+    raise FormatError(f"the constant {quote_name(name)} of the programs is in no const_loader of the file", kind="program")
