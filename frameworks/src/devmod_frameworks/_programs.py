@@ -179,11 +179,15 @@ def rank_of(array: Array) -> int:
     return len(_lengths(array))
 
 
+def identity_of(module: devmod.Module) -> tuple[object, ...]:
+    """Return what two loads of one file have in common: the digests of its modules. Modules that are not from a file are their own."""
+    return tuple(getattr(getattr(each, "entry", None), "digest", each) for each in walk(module))
+
+
 def not_importable(name: str, packages: str, error: ImportError) -> ImportError:
-    """Return the error for a framework that cannot be imported, with the command that installs it."""
-    return ImportError(
-        f"devmod_frameworks.{name} needs {packages}, which cannot be imported ({error}): {pip_install(packages)}", name=error.name
-    )
+    """Return the error of a module of this package whose framework cannot be imported, with the command that installs it."""
+    text = f"devmod_frameworks.{name} cannot import its framework: {error}. To add it: {pip_install(packages)}"
+    return ImportError(text, name=error.name)
 
 
 def _lengths(array: Array) -> tuple[Expression, ...]:

@@ -1,0 +1,320 @@
+"""Programs as operations of PyTorch: ``register(devmod.load("normalize.devmod"), "mylib")`` makes ``torch.ops.mylib.normalize``.
+
+docs/frameworks.md has the rules, docs/design/frameworks.md the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from threading import Lock
+from typing import Any
+
+import devmod
+from devmod.errors import ArgumentError, list_names, quote_name
+from devmod_frameworks._programs import Program, identity_of, not_importable, programs_of
+from devmod_readers.programs import OPERATORS, Array, Scalar
+
+try:
+    import torch
+except ImportError as error:
+    raise not_importable("torch", "devmod-frameworks[torch]", error) from error
+
+#: The operators of shapes for symbolic integers.
+_SYMBOLIC = {**OPERATORS, "min": lambda *values: _fold(torch.sym_min, values), "max": lambda *values: _fold(torch.sym_max, values)}
+#: The shapes whose results are kept for each program.
+_MAX_SHAPES = 64
+#: For each namespace the place, the identity and the options of the file of each program.
+_registered: dict[str, dict[str, tuple[str, object]]] = {}
+#: The operations exist as long as these objects.
+_libraries: list[Any] = []
+_lock = Lock()
+
+
+def register(module: devmod.Module, namespace: str, device: devmod.Device | str | None = None, strict: bool = False) -> Any:
+    """Make an operation of each program of a module: ``torch.ops.<namespace>.<program>``.
+
+    An operation takes CUDA tensors (of ROCm builds too), or CPU tensors, which are copied to a device of the file and back. It runs under
+    `torch.compile` and `torch.export`. Its gradient is the program that the key ``backward`` of the program names.
+
+    Parameters
+    ----------
+    module
+        The module of a file, as `devmod.load` returns it.
+    namespace
+        The name behind ``torch.ops``. Several files may share one, if their programs have different names.
+    device
+        Where CPU tensors are computed, such as "opencl:0". Default: the device that the file chooses.
+    strict
+        Refuse tensors that are not contiguous. Default: they are copied.
+
+    Returns
+    -------
+    namespace
+        ``torch.ops.<namespace>``. A second call with the same file and options registers nothing.
+
+    Raises
+    ------
+    FormatError
+        The module has no programs, or one has a type, a name or gradients that an operation cannot have. Nothing is registered.
+    ArgumentError
+        The namespace is no identifier, or it has an operation of such a name already.
+    """
+    if not isinstance(namespace, str) or not (namespace.isascii() and namespace.isidentifier()):
+        raise ArgumentError(f"register: the namespace is {namespace!r}; expected an identifier, such as 'mylib'", argument="namespace")
+    programs = programs_of(module)
+    identity = identity_of(module), str(device or ""), bool(strict)
+    operations = {name: _Operation(each, device, strict) for name, each in programs.items()}
+    gradients = {name: _Gradient(each, programs, namespace) for name, each in programs.items() if each.backward}
+    with _lock:
+        known, found = _registered.setdefault(namespace, {}), getattr(torch.ops, namespace)
+        for name, program in programs.items():
+            place, other = known.get(name, ("", None))
+            if other is not None and other != identity:
+                text = f"{program.place} has a program {name!r}, and so has {place}, whose programs, or other options, are registered there"
+                raise ArgumentError(f"register: {text}. Give the file another namespace than {namespace!r}", argument="namespace")
+            if other is None and hasattr(found, name):
+                text = f"torch.ops.{namespace} has a {name!r} that is not of devmod"
+                raise ArgumentError(f"register: {text}. Give {program.place} another namespace", argument="namespace")
+        new = {name: each for name, each in operations.items() if name not in known}
+        library = torch.library.Library(namespace, "FRAGMENT")
+        for name, operation in new.items():
+            library.define(operation.schema, tags=[torch.Tag.pt2_compliant_tag])
+            library.impl(name, operation.call, "CompositeExplicitAutograd")
+            torch.library.register_fake(f"{namespace}::{name}", operation.fake, lib=library)
+            if name in gradients:
+                gradient = gradients[name]
+                torch.library.register_autograd(f"{namespace}::{name}", gradient.run, setup_context=gradient.save, lib=library)
+        _libraries.append(library)
+        known.update({name: (programs[name].place, identity) for name in new})
+    return found
+
+
+class _Operation:
+    """A program as an operation.
+
+    Attributes
+    ----------
+    schema : str
+        The schema. Its names are identifiers, which `programs_of` checks, and its other parts are from here.
+    """
+
+    def __init__(self, program: Program, device: devmod.Device | str | None, strict: bool) -> None:
+        self._program, self._device, self._strict = program, device, strict
+        self._places = [place for place, each in enumerate(program.arguments) if isinstance(each, Array)]
+        self._defaults = [each.default if isinstance(each, Scalar) else None for each in program.arguments]
+        types = [_torch_type(program, each) for each in (*program.arrays, *program.outputs)]
+        self._types = types[len(program.arrays) :]
+        self._host: Any = None
+        self._functions: dict[Any, Any] = {}
+        self._shapes: dict[Any, list[tuple[int, ...]]] = {}
+        aliases = iter(range(len(program.arguments)))
+        parts = [_parameter(program, each, aliases) for each in program.arguments]
+        results = ", ".join(["Tensor"] * len(program.outputs))
+        self.schema = f"{program.name}({', '.join(parts)}) -> {results if len(program.outputs) == 1 else f'({results})'}"
+
+    def call(self, *args: Any) -> Any:
+        """Run the program. Defaults that the call repeats are missing in `args`."""
+        host = self._host
+        if host is None:
+            return self._call(args)
+        values = [*args]
+        try:
+            for place in self._places:
+                values[place] = values[place].numpy()  # passed as it is, a tensor takes 30 µs more
+        except (RuntimeError, TypeError):  # on another device, of a type that NumPy lacks, or with a gradient
+            return self._call(args)
+        try:
+            result = host(*values)
+        except ArgumentError:
+            self._check([args[place] for place in self._places])  # raises the error in the words of PyTorch
+            raise
+        if result.__class__ is tuple:
+            return tuple(map(torch.from_numpy, result))
+        return None if result is None else torch.from_numpy(result)
+
+    def _call(self, args: Sequence[Any]) -> Any:
+        """Run the program for tensors of any device and type, on outputs that PyTorch allocates."""
+        program = self._program
+        tensors = [args[place] for place in self._places]
+        device = self._check(tensors)
+        function = self._function(device)
+        values, copies = [*args], []
+        for place, array, tensor in zip(self._places, program.arrays, tensors, strict=True):
+            plain = tensor.detach() if tensor.requires_grad else tensor
+            if not plain.is_contiguous():
+                if self._strict:
+                    text = f"the argument {array.name!r} is not contiguous, and strict=True refuses that: {array.name}.contiguous()"
+                    raise program.error(text, array.name)
+                values[place] = plain.contiguous()
+                if array.role == "update":
+                    copies.append((plain, values[place]))
+            else:
+                values[place] = plain
+        outputs = [
+            tensors[0].new_empty(shape, dtype=dtype) if tensors else torch.empty(shape, dtype=dtype)
+            for shape, dtype in zip(self._output_shapes(args, tensors), self._types, strict=True)
+        ]
+        keywords: dict[str, Any] = {each.name: output for each, output in zip(program.outputs, outputs, strict=True)}
+        if device.type == "cpu":
+            for place in self._places:
+                values[place] = _host_array(values[place])
+            function(*values, **{name: _host_array(each) for name, each in keywords.items()})
+        else:
+            function(*values, **keywords, stream=torch.cuda.current_stream(device))
+        for tensor, copy in copies:
+            tensor.copy_(copy)
+        return _results(outputs)
+
+    def fake(self, *args: Any) -> Any:
+        """Return results without contents, for sizes that may be symbols."""
+        tensors = [args[place] for place in self._places]
+        device = self._check(tensors)
+        shapes = self._program.output_shapes([each.shape for each in tensors], self._scalars(args), torch._check, _SYMBOLIC)
+        return _results([torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self._types, strict=True)])
+
+    def _scalars(self, args: Sequence[Any]) -> dict[str, Any]:
+        values = zip_longest(self._program.arguments, args)
+        return {
+            each.name: default if value is None else value
+            for (each, value), default in zip(values, self._defaults, strict=True)
+            if isinstance(each, Scalar)
+        }
+
+    def _output_shapes(self, args: Sequence[Any], tensors: Sequence[Any]) -> list[tuple[int, ...]]:
+        shapes, scalars = [tuple(each.shape) for each in tensors], self._scalars(args)
+        key = (*shapes, *[scalars[name] for name in self._program.sizes])
+        if key not in self._shapes:
+            if len(self._shapes) >= _MAX_SHAPES:
+                self._shapes.clear()
+            self._shapes[key] = self._program.output_shapes(shapes, scalars)
+        return self._shapes[key]
+
+    def _check(self, tensors: Sequence[Any]) -> Any:
+        """Return the device of the tensors, after a check of their devices, types and numbers of dimensions, and of gradients."""
+        program, device = self._program, None
+        for array, tensor in zip(program.arrays, tensors, strict=True):
+            name = array.name
+            if device is not None and tensor.device != device:
+                text = f"the argument {name!r} is on {tensor.device}, and {program.arrays[0].name!r} on {device}; expected one device"
+                raise program.error(f"{text}: {name}.to({str(device)!r})", name)
+            device = tensor.device
+            program.check_array(array, _name_of(tensor.dtype), tensor.shape, f"{name}.to(torch.{array.type})")
+            # Below autograd a tensor has its mark, and the mode is the caller's.
+            if tensor.requires_grad and not program.backward and torch.is_grad_enabled():
+                text = f"the argument {name!r} requires a gradient, and the program has no 'backward'"
+                raise program.error(f"{text}: call it in torch.no_grad(), or pass {name}.detach()", name)
+        return torch.device("cpu") if device is None else device
+
+    def _function(self, device: Any) -> Any:
+        """Return the program on the device of tensors."""
+        function = self._functions.get(device)
+        if function is not None:
+            return function
+        program, kind = self._program, "rocm" if torch.version.hip else "cuda"
+        if device.type == "cpu":
+            function = program.function(self._device)
+            self._host = None if self._strict else function
+        elif device.type != "cuda":
+            raise program.error(f"the tensors are on {device}; expected the CPU, or CUDA with kernels of kind {kind}: pass x.cpu()")
+        elif program.has_images:
+            raise program.error(f"the tensors are on {device}, and an image is no tensor there: pass x.cpu()")
+        else:
+            try:
+                function = program.function(devmod.device(f"{kind}:{device.index}"))
+            except ArgumentError as error:
+                advice = f"Build the file with a target of kind {kind}, or pass x.cpu()"
+                raise program.error(f"the tensors are on {device}, where the file has nothing to run: {error}. {advice}") from error
+        self._functions[device] = function
+        return function
+
+
+class _Gradient:
+    """The gradient of a program: another program of the module, for `torch.library.register_autograd`."""
+
+    def __init__(self, program: Program, programs: Mapping[str, Program], namespace: str) -> None:
+        self._program, backward = program, programs.get(program.backward)
+        if backward is None:
+            raise program.format_error(f"backward names {quote_name(program.backward)}, which is no program of the file")
+        updating = next((each for each in (program, backward) if any(array.role == "update" for array in each.arrays)), None)
+        if updating is not None:
+            raise program.format_error(f"{updating.name!r} has updates, and PyTorch has no gradient of an operation in place")
+        self._results = [each.name for each in backward.outputs]
+        places = {f"grad_{each.name}": ("grad", number) for number, each in enumerate(program.outputs)}
+        places |= {each.name: ("output", number) for number, each in enumerate(program.outputs)}
+        places |= {each.name: ("input", number) for number, each in enumerate(program.arguments)}
+        unknown = [each.name for each in backward.arguments if each.name not in places]
+        unknown += [each for each in self._results if each not in {f"grad_{given.name}" for given in program.arrays}]
+        if unknown:
+            known = f"expected inputs of {list_names(places)}, and outputs such as 'grad_{program.arguments[0].name}'"
+            raise program.format_error(f"its backward {backward.name!r} has {list_names(unknown)}; {known}")
+        #: Where each argument of the backward is from.
+        self._sources = [places[each.name] for each in backward.arguments]
+        self._label = namespace, backward.name
+
+    def save(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+        """Keep what the gradient takes of a call."""
+        given = {"input": inputs, "output": output if isinstance(output, (tuple, list)) else (output,)}
+        kept = [given[role][number] for role, number in self._sources if role != "grad"]
+        ctx.save_for_backward(*[each for each in kept if isinstance(each, torch.Tensor)])
+        ctx.numbers = [None if isinstance(each, torch.Tensor) else each for each in kept]
+
+    def run(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        """Return the gradient of each argument for those of the results."""
+        tensors = iter(ctx.saved_tensors)
+        kept = iter([next(tensors) if each is None else each for each in ctx.numbers])
+        # The gradient of a sum is one number in all places.
+        args = [grads[number].contiguous() if role == "grad" else next(kept) for role, number in self._sources]
+        results = getattr(getattr(torch.ops, self._label[0]), self._label[1])(*args)
+        named = dict(zip(self._results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
+        for each, needed in zip(self._program.arguments, ctx.needs_input_grad, strict=False):
+            if needed and f"grad_{each.name}" not in named:
+                text = f"the argument {each.name!r} requires a gradient, and the backward {self._program.backward!r} has no"
+                raise self._program.error(f"{text} 'grad_{each.name}': pass {each.name}.detach()", each.name)
+        return tuple(named.get(f"grad_{each.name}") for each in self._program.arguments)
+
+
+def _parameter(program: Program, argument: Array | Scalar, aliases: Any) -> str:
+    """Return an argument in a schema."""
+    if isinstance(argument, Array):
+        return f"Tensor(a{next(aliases)}!) {argument.name}" if argument.role == "update" else f"Tensor {argument.name}"
+    default = argument.default
+    convert: Callable[[Any], Any] = bool if argument.type == "bool" else int if argument.is_integer else float
+    kind = {bool: "bool", int: "SymInt", float: "float"}[convert]  # type: ignore[index]
+    if default is None:
+        return f"{kind} {argument.name}"
+    value = convert(default)
+    if not (math.isfinite(value) if convert is float else -(2**63) <= value < 2**63):
+        raise program.format_error(f"the argument {argument.name!r} has the default {value}, which a schema cannot have")
+    return f"{kind} {argument.name}={value!r}"
+
+
+def _torch_type(program: Program, array: Array) -> Any:
+    result = getattr(torch, array.type, None)
+    if not isinstance(result, torch.dtype) or array.type == "uint1":
+        raise program.format_error(f"{array.name!r} is an array of {array.type}, which PyTorch does not have")
+    return result
+
+
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _host_array(tensor: Any) -> Any:
+    """Return a CPU tensor as a NumPy array over its memory; the tensor itself if NumPy does not have its type."""
+    try:
+        return tensor.numpy()
+    except TypeError:
+        return tensor
+
+
+def _results(tensors: Sequence[Any]) -> Any:
+    return None if not tensors else tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+def _fold(function: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    result, *others = values
+    for each in others:
+        result = function(result, each)
+    return result
