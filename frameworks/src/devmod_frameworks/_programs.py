@@ -180,8 +180,9 @@ def rank_of(array: Array) -> int:
 
 
 def identity_of(module: devmod.Module) -> tuple[object, ...]:
-    """Return what two loads of one file have in common: the digests of its modules. Modules that are not from a file are their own."""
-    return tuple(getattr(getattr(each, "entry", None), "digest", each) for each in walk(module))
+    """Return what two loads of one file have in common: the digests of its modules. A module that is not from a file is itself."""
+    modules = [each for each in walk(module) if each.kind not in ("bundle", "library")]  # nodes without bytes
+    return tuple(getattr(getattr(each, "entry", None), "digest", each) for each in modules)
 
 
 def not_importable(name: str, packages: str, error: ImportError) -> ImportError:

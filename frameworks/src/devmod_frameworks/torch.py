@@ -81,7 +81,7 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
         library = torch.library.Library(namespace, "FRAGMENT")
         for name, operation in new.items():
             library.define(operation.schema, tags=[torch.Tag.pt2_compliant_tag])
-            library.impl(name, operation.call, "CompositeExplicitAutograd")
+            library.impl(name, operation.update if operation.updates else operation.call, "CompositeExplicitAutograd")
             torch.library.register_fake(f"{namespace}::{name}", operation.fake, lib=library)
             if name in gradients:
                 gradient = gradients[name]
@@ -98,11 +98,14 @@ class _Operation:
     ----------
     schema : str
         The schema. Its names are identifiers, which `programs_of` checks, and its other parts are from here.
+    updates : list of int
+        The places of the updates among the arguments.
     """
 
     def __init__(self, program: Program, device: devmod.Device | str | None, strict: bool) -> None:
         self._program, self._device, self._strict = program, device, strict
         self._places = [place for place, each in enumerate(program.arguments) if isinstance(each, Array)]
+        self.updates = [place for place in self._places if program.arguments[place].role == "update"]  # type: ignore[union-attr]
         self._defaults = [each.default if isinstance(each, Scalar) else None for each in program.arguments]
         types = [_torch_type(program, each) for each in (*program.arrays, *program.outputs)]
         self._types = types[len(program.arrays) :]
@@ -113,6 +116,12 @@ class _Operation:
         parts = [_parameter(program, each, aliases) for each in program.arguments]
         results = ", ".join(["Tensor"] * len(program.outputs))
         self.schema = f"{program.name}({', '.join(parts)}) -> {results if len(program.outputs) == 1 else f'({results})'}"
+
+    def update(self, *args: Any) -> Any:
+        """Run a program with updates, after which autograd refuses a gradient that needs an array as it was."""
+        results = self.call(*args)
+        torch.autograd.graph.increment_version([args[place] for place in self.updates if not args[place].is_inference()])
+        return results
 
     def call(self, *args: Any) -> Any:
         """Run the program. Defaults that the call repeats are missing in `args`."""
@@ -215,7 +224,9 @@ class _Operation:
         program, kind = self._program, "rocm" if torch.version.hip else "cuda"
         if device.type == "cpu":
             function = program.function(self._device)
-            self._host = None if self._strict else function
+            # An array of a type that NumPy lacks cannot be returned by a call.
+            is_plain = all(_host_array(torch.empty(0, dtype=each)).__class__.__module__ == "numpy" for each in self._types)
+            self._host = function if is_plain and not self._strict else None
         elif device.type != "cuda":
             raise program.error(f"the tensors are on {device}; expected the CPU, or CUDA with kernels of kind {kind}: pass x.cpu()")
         elif program.has_images:
