@@ -181,7 +181,7 @@ def rank_of(array: Array) -> int:
 
 def identity_of(module: devmod.Module) -> tuple[object, ...]:
     """Return what two loads of one file have in common: the digests of its modules. A module that is not from a file is itself."""
-    modules = [each for each in walk(module) if each.kind not in ("bundle", "library")]  # nodes without bytes
+    modules = [each for each in walk(module) if each.kind not in ("bundle", "_lib")]  # nodes without bytes
     return tuple(getattr(getattr(each, "entry", None), "digest", each) for each in modules)
 
 
