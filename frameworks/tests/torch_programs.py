@@ -31,16 +31,17 @@ kernel void sines(global const float *x, global float *y) { y[get_global_id(0)] 
 """
 #: Kernels of 16-bit floats change the sign, so that no device needs their arithmetic.
 NEGATE = "kernel void flip_{0}(global const ushort *x, global ushort *y) {{ size_t i = get_global_id(0); y[i] = x[i] ^ 0x8000; }}\n"
+UPPER = "kernel void upper_half(global const uint *x, global ushort *y) { size_t i = get_global_id(0); y[i] = x[i] >> 16; }\n"
 HALVES = ("float16", "bfloat16")
 
 
 def kernels() -> devmod.Module:
     """Return the kernels."""
     fmap = {}
-    for dtype in HALVES:
-        params = [Param("x", "buffer", dtype, "r"), Param("y", "buffer", dtype, "w")]
-        fmap[f"flip_{dtype}"] = FunctionInfo(f"flip_{dtype}", ["handle", "handle"], ["blockIdx.x", "threadIdx.x"], (), Interface(params))
-    halves = devmod.create("opencl", "".join(map(NEGATE.format, HALVES)).encode(), "cl", fmap)
+    for name, dtype, result in (*[(f"flip_{each}", each, each) for each in HALVES], ("upper_half", "float32", "bfloat16")):
+        params = [Param("x", "buffer", dtype, "r"), Param("y", "buffer", result, "w")]
+        fmap[name] = FunctionInfo(name, ["handle", "handle"], ["blockIdx.x", "threadIdx.x"], (), Interface(params))
+    halves = devmod.create("opencl", "".join([*map(NEGATE.format, HALVES), UPPER]).encode(), "cl", fmap)
     return devmod.bundle(devmod.compile(SOURCE, "opencl", block=1), halves)
 
 
@@ -97,4 +98,5 @@ def programs(module: devmod.Module) -> devmod.Module:
             outputs=[f"y: {dtype}[n]"],
             steps=f"flip_{dtype}(x=x, y=y, block=1, threads=n)",
         )
-    return module
+    arrays = {"inputs": ["x: float32[n]"], "outputs": ["y: bfloat16[n]"]}
+    return devmod.program("upper", module, steps="upper_half(x=x, y=y, block=1, threads=n)", **arrays)
