@@ -6,6 +6,7 @@ The CPU build of PyTorch has no CUDA tensors. The function under the schema is c
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zipfile import ZipFile
 
 import msgpack
 import numpy as np
@@ -30,6 +32,7 @@ from transformer_port import SMALL, Config, Reference, add_model, build_transfor
 import devmod
 import devmod_frameworks.torch as frameworks
 from devmod import FunctionInfo, Interface, Param
+from devmod._cli import main
 
 #: PyTorch's own warnings, of its older parts and of its compiler.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute:UserWarning")
@@ -623,3 +626,28 @@ def test_workers_of_a_data_loader(path: Path, tmp_path: Path) -> None:
     script.write_text(WORKERS)
     process = subprocess.run([sys.executable, script, path], capture_output=True, text=True, check=False, timeout=600)
     assert process.stdout == 2 * "[0.0, 0.841, 0.909]\n" + "True\n", process.stderr
+
+
+def test_a_package_of_devmod_init(tmp_path: Path) -> None:
+    """The wheel of `devmod init --torch` passes the tests that it has, from a folder on the path."""
+    pytest.importorskip("hatchling")
+    project, site = tmp_path / "project", tmp_path / "site"
+    project.mkdir()
+    assert main(["init", str(project), "--torch", "fast_ops"]) == 0
+
+    def run(*command: str) -> str:
+        process = subprocess.run(
+            [sys.executable, *command], cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=600
+        )
+        if "is not installed. To add it" in process.stdout + process.stderr:
+            pytest.skip("a compiler of the seven kinds is missing")
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
+
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    run("-c", "from hatchling.build import build_wheel; build_wheel('dist')")
+    (wheel,) = (project / "dist").iterdir()
+    assert wheel.name == "fast_ops-0.1.0-py3-none-any.whl"
+    with ZipFile(wheel) as file:
+        file.extractall(site)
+    assert "3 passed" in run("-m", "pytest", "-q", "tests")

@@ -320,3 +320,48 @@ def test_ctrl_c_prints_which_files_were_written(capsys: pytest.CaptureFixture[st
     assert main(["init"]) == 130
     assert capsys.readouterr() == ("", "\ninterrupted: devmod.toml was written, devmod.schema.json was not written\n")
     assert sorted(os.listdir()) == ["devmod.toml", "k.cl"]
+
+
+def test_a_package_with_operations_of_pytorch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """frameworks/tests builds its wheel and runs its tests."""
+    assert main(["init", "--torch", "fast_ops"]) == 0
+    assert capsys.readouterr() == ('pyproject.toml: the package fast_ops. To test it: pip install ".[opencl]" pytest; pytest\n', "")
+    written = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert {path.partition("/")[0] for path in written} == {
+        ".gitignore", "README.md", "devmod.schema.json", "devmod.toml", "kernels", "pyproject.toml", "src", "tests",
+    }  # fmt: skip
+    assert "$" not in "".join(text for path, text in written.items() if path != "devmod.schema.json")
+    project = tomllib.loads(written["pyproject.toml"])["project"]
+    assert (project["name"], project["entry-points"]["devmod.bundles"]) == ("fast-ops", {"fast_ops": "fast_ops"})
+    jobs = plan_of(read_manifest()).jobs
+    assert [(job.kernel, job.target.partition(" ")[0]) for job in jobs] == [
+        ("multiply", kind) for kind in ("cuda", "rocm", "metal", "vulkan", "opencl", "webgpu", "hexagon")
+    ]
+    assert main(["init", "--torch", "fast_ops"]) == 0  # nothing has changed
+    Path("tests/test_ops.py").write_text("mine")
+    assert main(["init", "--torch", "fast_ops"]) == 1
+    assert capsys.readouterr().err == "devmod: error: tests/test_ops.py exists; --force overwrites it\n"
+    assert main(["init", "--torch", "fast_ops", "--force", "-q"]) == 0
+    assert Path("tests/test_ops.py").read_text() == written["tests/test_ops.py"]
+    Path("my folder").mkdir()
+    assert main(["init", "my folder", "--torch", "fast_ops"]) == 0
+    assert capsys.readouterr().out == (
+        "my folder/pyproject.toml: the package fast_ops. To test it: cd 'my folder'; pip install \".[opencl]\" pytest; pytest\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        *[
+            ([name], f"--torch: expected the name of a package of Python in lower case, such as fast_ops, got {name!r}")
+            for name in ("Fast", "a-b", "", "../up", "class", "a" * 33)
+        ],
+        (["fast", "-t", "opencl"], "--torch takes neither --target nor --output: the manifest that it writes has them"),
+        (["fast", "-o", "k.devmod"], "--torch takes neither --target nor --output: the manifest that it writes has them"),
+    ],
+)
+def test_a_package_that_is_not_written(arguments: list[str], text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--torch", *arguments]) == 2
+    assert text in " ".join(capsys.readouterr().err.split())
+    assert not [*folder.iterdir()]

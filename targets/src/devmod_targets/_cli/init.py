@@ -1,4 +1,4 @@
-"""`devmod init`: write a manifest for the sources in a folder."""
+"""`devmod init`: write a manifest for the sources in a folder, or a package with operations of PyTorch."""
 
 from __future__ import annotations
 
@@ -31,22 +31,36 @@ Examples:
   devmod init                       # devmod.toml for the kernels in this folder and below it
   devmod init kernels -t opencl -t "cuda -arch=sm_90"
   devmod build                      # the next step
+  devmod init --torch fast_ops      # a package with operations of PyTorch
 """,
 )
 @click.argument("folder", default=".", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
               help="A target to build for. [default: one for each kind with a source]")  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", default="kernels.devmod", show_default=True, help="The file that `devmod build` writes.")
+@click.option("--torch", metavar="NAME", help="Write a package NAME with an operation of PyTorch, its kernels and tests.")
 @click.option("--force", is_flag=True, help="Overwrite files.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
-def command(folder: Path, targets: tuple[str, ...], output: str, force: bool, quiet: bool) -> None:
+def command(folder: Path, targets: tuple[str, ...], output: str, torch: str | None, force: bool, quiet: bool) -> None:
     """Write FOLDER/devmod.toml for the kernels in FOLDER and below it, with comments that show the other keys.
 
     Sources of one name, such as blur.cl and blur.comp, are one kernel. Sources for several kinds, such as those in Slang, are compiled,
     and a kind for which one fails is commented out with the reason. Files of C, C++, LLVM IR, assembly and SPIR-V are found for targets
     that -t names.
+
+    --torch writes a package into FOLDER. Each program of its manifest is an operation of PyTorch.
     """
+    if torch is not None:
+        if targets or output != "kernels.devmod":
+            raise click.UsageError("--torch takes neither --target nor --output: the manifest that it writes has them")
+        from devmod_targets._cli._package import package_files
+
+        _write_all({folder / path: text for path, text in package_files(torch).items()}, force=force)
+        if not quiet:
+            first = "" if str(folder) == "." else f"cd {shlex.quote(str(folder))}; "
+            echo(f'{folder / "pyproject.toml"}: the package {torch}. To test it: {first}pip install ".[opencl]" pytest; pytest')
+        return
     from devmod import Target
     from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT, Document, find_manifest
     from devmod_targets.build.plan import plan_of
@@ -83,16 +97,21 @@ def command(folder: Path, targets: tuple[str, ...], output: str, force: bool, qu
     if failures:
         text = write(failures=failures)
         read(text)
-    contents = {path: text, folder / SCHEMA_NAME: schema_text()}
+    _write_all({path: text, folder / SCHEMA_NAME: schema_text()}, force=force)
+    if not quiet:
+        where = "" if str(folder) == "." else f" {folder}"
+        echo(f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}")
+
+
+def _write_all(contents: dict[Path, str], *, force: bool) -> None:
+    """Write files. Raise FormatError before the first if one has another text, unless `force` is true."""
     for each, text in contents.items():
         if not force and os.path.lexists(each) and not _has_text(each, text):
             raise FormatError(f"{each} exists; --force overwrites it")
     with noting_interrupts(*contents):
         for each, text in contents.items():
+            each.parent.mkdir(parents=True, exist_ok=True)
             _write(each, text)
-    if not quiet:
-        where = "" if str(folder) == "." else f" {folder}"
-        echo(f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}")
 
 
 def _try(plan: Plan, *, quiet: bool) -> dict[tuple[str, str], str]:
