@@ -428,7 +428,10 @@ INJECTED = "p(Tensor x) -> Tensor; q"
         ({"dtype": "float8_e4m3b11fnuz"}, "'x' is an array of float8_e4m3b11fnuz, which PyTorch does not have"),
         ({"scalars": {"e": float("inf")}}, "the argument 'e' has the default inf, which a schema cannot have"),
         ({"backward": "q"}, "backward names 'q', which is no program of the file"),
-        ({"backward": "p"}, "its backward 'p' has 'y'; expected inputs of 'grad_y', 'y', 'x', and outputs such as 'grad_x'"),
+        (
+            {"backward": "p"},
+            "its backward 'p' has 'y'; expected inputs of 'grad_y', 'y', 'x', and outputs that are 'grad_' and the name of an array",
+        ),
         ({"name": "name"}, "torch.ops.strange has a 'name' that is not of devmod"),
         ({"name": "__init__"}, "torch.ops.strange has a '__init__' that is not of devmod"),
     ],

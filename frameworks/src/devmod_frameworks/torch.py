@@ -1,6 +1,6 @@
 """Programs as operations of PyTorch: ``register(devmod.load("normalize.devmod"), "mylib")`` makes ``torch.ops.mylib.normalize``.
 
-docs/frameworks.md has the rules, docs/design/frameworks.md the reasons.
+docs/frameworks.md has the rules.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import devmod
 from devmod.errors import ArgumentError, list_names, quote_name
 from devmod_frameworks._programs import Program, identity_of, not_importable, programs_of
 from devmod_readers.programs import OPERATORS, Array, Scalar
+from devmod_runtime import fork_safe
 
 try:
     import torch
@@ -29,7 +30,7 @@ _MAX_SHAPES = 64
 _registered: dict[str, dict[str, tuple[str, object]]] = {}
 #: The operations exist as long as these objects.
 _libraries: list[Any] = []
-_lock = Lock()
+_lock = fork_safe(Lock())
 
 
 def register(module: devmod.Module, namespace: str, device: devmod.Device | str | None = None, strict: bool = False) -> Any:
@@ -112,15 +113,16 @@ class _Operation:
         self._host: Any = None
         self._functions: dict[Any, Any] = {}
         self._shapes: dict[Any, list[tuple[int, ...]]] = {}
-        aliases = iter(range(len(program.arguments)))
-        parts = [_parameter(program, each, aliases) for each in program.arguments]
+        parts = [_parameter(program, each, f"a{place}") for place, each in enumerate(program.arguments)]
         results = ", ".join(["Tensor"] * len(program.outputs))
         self.schema = f"{program.name}({', '.join(parts)}) -> {results if len(program.outputs) == 1 else f'({results})'}"
 
     def update(self, *args: Any) -> Any:
         """Run a program with updates, after which autograd refuses a gradient that needs an array as it was."""
         results = self.call(*args)
-        torch.autograd.graph.increment_version([args[place] for place in self.updates if not args[place].is_inference()])
+        for place in self.updates:
+            if not args[place].is_inference():
+                torch.autograd.graph.increment_version(args[place])  # older ones take no list
         return results
 
     def call(self, *args: Any) -> Any:
@@ -194,11 +196,12 @@ class _Operation:
     def _output_shapes(self, args: Sequence[Any], tensors: Sequence[Any]) -> list[tuple[int, ...]]:
         shapes, scalars = [tuple(each.shape) for each in tensors], self._scalars(args)
         key = (*shapes, *[scalars[name] for name in self._program.sizes])
-        if key not in self._shapes:
+        result = self._shapes.get(key)
+        if result is None:
             if len(self._shapes) >= _MAX_SHAPES:
                 self._shapes.clear()
-            self._shapes[key] = self._program.output_shapes(shapes, scalars)
-        return self._shapes[key]
+            result = self._shapes[key] = self._program.output_shapes(shapes, scalars)
+        return result
 
     def _check(self, tensors: Sequence[Any]) -> Any:
         """Return the device of the tensors, after a check of their devices, types and numbers of dimensions, and of gradients."""
@@ -258,7 +261,7 @@ class _Gradient:
         unknown = [each.name for each in backward.arguments if each.name not in places]
         unknown += [each for each in self._results if each not in {f"grad_{given.name}" for given in program.arrays}]
         if unknown:
-            known = f"expected inputs of {list_names(places)}, and outputs such as 'grad_{program.arguments[0].name}'"
+            known = f"expected inputs of {list_names(places)}, and outputs that are 'grad_' and the name of an array"
             raise program.format_error(f"its backward {backward.name!r} has {list_names(unknown)}; {known}")
         #: Where each argument of the backward is from.
         self._sources = [places[each.name] for each in backward.arguments]
@@ -286,10 +289,10 @@ class _Gradient:
         return tuple(named.get(f"grad_{each.name}") for each in self._program.arguments)
 
 
-def _parameter(program: Program, argument: Array | Scalar, aliases: Any) -> str:
-    """Return an argument in a schema."""
+def _parameter(program: Program, argument: Array | Scalar, alias: str) -> str:
+    """Return an argument in a schema. `alias` is a name that no other argument has."""
     if isinstance(argument, Array):
-        return f"Tensor(a{next(aliases)}!) {argument.name}" if argument.role == "update" else f"Tensor {argument.name}"
+        return f"Tensor({alias}!) {argument.name}" if argument.role == "update" else f"Tensor {argument.name}"
     default = argument.default
     convert: Callable[[Any], Any] = bool if argument.type == "bool" else int if argument.is_integer else float
     kind = {bool: "bool", int: "SymInt", float: "float"}[convert]  # type: ignore[index]
