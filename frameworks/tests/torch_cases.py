@@ -86,6 +86,32 @@ def operation(namespace: str, name: str, monkeypatch: pytest.MonkeyPatch, module
     return made[name]
 
 
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    first_device("opencl")
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.syspath_prepend(root / "tests")
+    from pages import blocks, commands, same
+
+    page = (root / "docs" / "frameworks.md").read_text()
+    start, _, rest = page.partition("\n## Call programs from PyTorch\n")
+    own = rest.partition("\n## ")[0]
+    monkeypatch.chdir(tmp_path)
+    used = []
+    for mark, name, text in blocks(start + own):
+        used.append(mark)
+        if mark == "file":
+            (tmp_path / name).write_text(text)
+        elif mark == "shell":
+            for words, expected in commands(text):
+                assert main(words[1:]) == 0
+                assert same(expected, capsys.readouterr().out)
+        elif mark == "run":
+            exec(compile(text, "frameworks.md", "exec"), {})
+        else:
+            assert capsys.readouterr().out == text
+    assert used == ["file", "file", "shell", "run", "prints"]
+
+
 # -- the applications
 
 
