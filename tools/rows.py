@@ -14,7 +14,17 @@ from collections.abc import Iterator
 from environments import ROOT
 
 CONTRACT = ROOT / "docs" / "contract.md"
-FOLDERS = ("core/tests", "readers/tests", "runtime/tests/*", "remote/tests", "frameworks/tests", "trust/tests", "plugins/*/tests", "examples/*/tests", "tests")
+FOLDERS = (
+    "core/tests",
+    "readers/tests",
+    "runtime/tests/*",
+    "remote/tests",
+    "frameworks/tests",
+    "trust/tests",
+    "plugins/*/tests",
+    "examples/*/tests",
+    "tests",
+)
 
 HEAD = """# Which test shows each row
 

@@ -391,6 +391,8 @@ def test_a_device_for_which_the_file_has_nothing(path: Path, monkeypatch: pytest
     assert error_of(pair._call, [xpu]) == (
         "the program 'pair': the tensors are on xpu:0; expected the CPU, or CUDA with kernels of kind cuda: pass x.cpu()"
     )
+    monkeypatch.setattr(torch.version, "hip", "6.4")  # of PyTorch for ROCm, whose tensors are on "cuda"
+    assert "kernels of kind rocm" in error_of(pair._call, [xpu])
 
 
 def test_a_file_is_registered_once(path: Path, ops: Any) -> None:
