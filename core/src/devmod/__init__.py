@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devmod._formats.bundle_file import loads as loads
     from devmod._formats.bundle_file import save as save
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
+    from devmod._formats.trust import trust as trust
     from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
     from devmod._modules.compile import program as program
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from devmod.errors import PluginError as PluginError
     from devmod.errors import RuntimeNotLinkedError as RuntimeNotLinkedError
     from devmod.errors import ToolchainNotFoundError as ToolchainNotFoundError
+    from devmod.errors import TrustError as TrustError
     from devmod_runtime import Benchmark as Benchmark
     from devmod_runtime import Device as Device
     from devmod_runtime import Event as Event
@@ -93,6 +95,7 @@ _NAMES = {
     "_doctor": "Report doctor",
     "_formats.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",
+    "_formats.trust": "trust",
     "_modules.compile": "build compile program step",
     "_modules.const_loader": "const_loader",
     "_modules.create": "create create_with_fallback load_from_bytes load_from_file",
@@ -107,7 +110,8 @@ _NAMES = {
     "_values.target": "Target",
     "errors": (
         "ArgumentError CompileError ConflictError DeviceMemoryError DeviceNotFoundError DevmodError FetchError FormatError "
-        "FunctionNotFoundError GuardError LaunchError NotRegisteredError PluginError RuntimeNotLinkedError ToolchainNotFoundError"
+        "FunctionNotFoundError GuardError LaunchError NotRegisteredError PluginError RuntimeNotLinkedError ToolchainNotFoundError "
+        "TrustError"
     ),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

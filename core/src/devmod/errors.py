@@ -27,6 +27,7 @@ __all__ = [
     "PluginError",
     "RuntimeNotLinkedError",
     "ToolchainNotFoundError",
+    "TrustError",
 ]
 
 
@@ -134,6 +135,10 @@ class FetchError(DevmodError, OSError):
     """
 
     status: int | None = None
+
+
+class TrustError(DevmodError, RuntimeError):
+    """A policy refuses a file: nothing of it was used."""
 
 
 class LaunchError(DevmodError, RuntimeError):

@@ -30,11 +30,16 @@ class Hooks:
     def devmod_compile(self, kind: str, code: bytes) -> bytes | tuple[str, bytes] | None:
         """Compile a source payload on the receiver's machine, for `Target.current()`. The first result that is not None is used."""
 
-    def devmod_verify(self, place: str, index: bytes) -> None:
-        """Raise to reject a bundle, before any of its modules is passed to its runtime.
+    def devmod_verify(
+        self, place: str, package: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]
+    ) -> None:
+        """Raise to refuse a file: under a policy when it is opened, else before the first of its modules is passed to its runtime.
 
-        `index` is the bundle's index, byte for byte. It has the SHA-256 of each payload, and its own SHA-256 was checked.
-        `place` is the file, for messages.
+        `place` is "memory", the URL without credentials and query, or the path, with links resolved under a policy. `package` is the
+        import package of `devmod.installed`, or "". `head` is the header and the index, byte for byte. It has the SHA-256 of each
+        payload, and that of the index was checked. It is b"" for what has no index, about which only policies are asked. `size` is the
+        size of the file, -1 if it is unknown. `signature` is what the argument `signature` had, or under a policy the first 1 MiB and
+        1 byte of the file beside it whose name ends with ".sig". `policies` are the paths in DEVMOD_TRUST.
         """
 
     def devmod_doctor(self, kind: str) -> list[tuple[str, str, str]]:

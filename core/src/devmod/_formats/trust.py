@@ -1,0 +1,142 @@
+"""Policies: which files may be used. Core asks the hook ``devmod_verify`` about each, and devmod-trust checks the signatures (R46).
+
+docs/design/trust.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import os
+
+from devmod._util.environment import environment_text
+from devmod.errors import ArgumentError, DevmodError, TrustError, admission_hint, describe_error, not_installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VARIABLE = "DEVMOD_TRUST"
+#: What a policy names as the source of bytes in memory.
+MEMORY = "memory"
+#: A file of signatures is read up to one byte more: the checker refuses it then.
+MAX_SIGNATURE = 1 << 20
+_HOOK, _CHECKER = "devmod_verify", "devmod-trust"
+
+
+def trust(policy: str | os.PathLike[str]) -> None:
+    """Refuse each file that a policy of devmod-trust does not take, in this process and in those that it starts.
+
+    Files that are open are not checked again. The path is added to the environment variable DEVMOD_TRUST: with several policies, each
+    must take a file.
+
+    Parameters
+    ----------
+    policy
+        The policy's file. It is read when the first file is opened.
+
+    Raises
+    ------
+    ArgumentError
+        The path has the character that separates paths in environment variables.
+    FormatError
+        It is no regular file.
+    OSError
+        The file cannot be read.
+    """
+    from devmod._util.regular_files import open_regular, path_to_str
+
+    name = os.path.abspath(path_to_str(policy, "trust(policy)", ""))
+    open_regular(name).close()
+    if os.pathsep in name:
+        raise ArgumentError(f"trust(policy): the path {name!r} has {os.pathsep!r}, which separates paths in {VARIABLE}", argument="policy")
+    known = environment_text(VARIABLE)
+    os.environ[VARIABLE] = f"{known}{os.pathsep}{name}" if known else name
+
+
+def policies() -> tuple[str, ...]:
+    """Return the paths in DEVMOD_TRUST. An empty one among others stays, and nothing is taken then."""
+    text = environment_text(VARIABLE)
+    return tuple(text.split(os.pathsep)) if text else ()
+
+
+class FileHead:
+    """The header and the index of an open file, about which the hook ``devmod_verify`` is asked once.
+
+    Under a policy it is asked when the file is opened, and without one before the first module is passed to its runtime: a look at the
+    hooks takes longer than to open a file.
+
+    Parameters
+    ----------
+    data
+        The bytes of both. Under a policy they are a copy: another process may change a mapped file.
+    place
+        The name of the file in messages.
+    source
+        What a policy compares: MEMORY, a URL without credentials and query, or a path; under a policy its links are resolved.
+    size
+        The size of the file; -1 if it is unknown.
+    package
+        The package whose file it is, for `devmod.installed`.
+    signature
+        The content of the file with the signatures.
+    """
+
+    __slots__ = ("_asked", "_package", "_signature", "_size", "_source", "data", "paths", "place")
+
+    def __init__(self, data: memoryview, place: str, source: str, size: int, package: str = "", signature: bytes | None = None) -> None:
+        self.data = data
+        self.place = place
+        #: The policies under which the file was opened.
+        self.paths = policies()
+        self._source, self._size, self._package, self._signature = source, size, package, signature
+        self._asked = False
+
+    def check(self) -> None:
+        """Ask once. Raise TrustError under a policy, or what a plugin raises."""
+        if not self._asked:
+            _ask(self.place, self._source, self._package, bytes(self.data), self._size, self._signature, self.paths)
+            self._asked = True
+
+
+def check_raw(place: str, source: str = MEMORY) -> None:
+    """Raise TrustError if there are policies, and one refuses what has no index: payloads, the bytes of one module, TVM's files."""
+    if paths := policies():
+        _ask(place, source, "", b"", -1, None, paths)
+
+
+def read_signature(read: Callable[[], bytes]) -> bytes | None:
+    """Return the content of a file with signatures; None if there is no such file."""
+    try:
+        return read()
+    except FileNotFoundError:
+        return None
+
+
+def _ask(place: str, source: str, package: str, head: bytes, size: int, signature: bytes | None, paths: tuple[str, ...]) -> None:
+    from devmod._plugins import hooks
+    from devmod._plugins.claim import normalize_name
+    from devmod._plugins.discovery import shared_scan
+
+    is_checked = not paths
+    with shared_scan():
+        for claim, call in hooks.callers(_HOOK, ""):
+            try:
+                call(place=source, package=package, head=head, size=size, signature=signature, policies=paths)
+            except Exception as error:
+                if not paths or isinstance(error, DevmodError):
+                    raise
+                raise TrustError(
+                    f"{place} is refused: the check by {claim.provider} failed: {describe_error(error)}", distribution=claim.distribution
+                ) from error
+            is_checked = is_checked or normalize_name(claim.distribution) == _CHECKER
+        if not is_checked:
+            raise TrustError(f"{place} is refused: {VARIABLE} names a policy, and {_why_missing()}", distribution=_CHECKER)
+
+
+def _why_missing() -> str:
+    from devmod._plugins.claim import normalize_name
+    from devmod._plugins.entries import declared_claims, excluding_variable
+
+    for claim in declared_claims("devmod.hooks", _HOOK):
+        if normalize_name(claim.distribution) == _CHECKER and (variable := excluding_variable(claim)):
+            return f"{variable} excludes {_CHECKER}, which checks files: {admission_hint(_CHECKER, variable)}"
+    return not_installed(f"{_CHECKER}, which checks files,", _CHECKER)
