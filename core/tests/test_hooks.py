@@ -234,12 +234,12 @@ def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
 
 @pytest.mark.row("R41")
 def test_a_hook_may_reject_a_bundle_before_its_runtime_is_called(register: Register) -> None:
-    seen: list[tuple[str, bytes]] = []
+    seen: list[tuple[object, ...]] = []
     loaded: list[bytes] = []
 
     @hookimpl
-    def devmod_verify(place: str, index: bytes) -> None:
-        seen.append((place, index))
+    def devmod_verify(place: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]) -> None:
+        seen.append((place, head, size, signature, policies))
         if len(seen) == 1:
             raise PermissionError("not signed by us")
 
@@ -265,14 +265,13 @@ def test_a_hook_may_reject_a_bundle_before_its_runtime_is_called(register: Regis
     assert not loaded
     assert stored["add"] == "add"
     assert loaded == [module.save_to_bytes()]
-    assert [place for place, _ in seen] == ["the bundle in memory"] * 2
-    assert seen[0][1] in data
+    assert seen == [("memory", data[: 48 + int.from_bytes(data[12:16], "little")], len(data), None, ())] * 2
 
 
 @pytest.mark.row("R8", "R41")
 @pytest.mark.parametrize("name", ["devmod_verify.trust", "devmod_verify.opencl", "devmod_verify.", "devmod_verify.Trust.x"])
 def test_a_verify_hook_with_a_kind_refuses_each_bundle(tmp_path: Path, name: str) -> None:
-    hook = "import pluggy\n@pluggy.HookimplMarker('devmod')\ndef devmod_verify(place, index): pass\n"
+    hook = "import pluggy\n@pluggy.HookimplMarker('devmod')\ndef devmod_verify(place, head): pass\n"
     site = tmp_path / "site"
     install(site, "acme-trust", groups={"devmod.hooks": {name: "acme_trust"}}, modules={"acme_trust": hook})
     install(site, "acme-npu", groups={"devmod.load_from_bytes": {"npu": "acme_npu:load"}}, modules={"acme_npu": NPU})

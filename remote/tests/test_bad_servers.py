@@ -210,16 +210,16 @@ def garbage(handler: Handler, server: Server) -> bool:
     return True
 
 
-@pytest.mark.parametrize("answer", [garbage, status(404), status(302, Location="/k.devmod?signature=secret")])
+@pytest.mark.parametrize("answer", [garbage, status(404), status(302, Location="/k.devmod?credential=secret")])
 def test_no_traceback_has_a_secret(server: Server, answer: Answer, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     """Programs log whole tracebacks, and messages of other packages have the URL."""
-    url = "http://user:pass%20word@{}/k.devmod?signature=secret"
+    url = "http://user:pass%20word@{}/k.devmod?credential=secret"
     monkeypatch.setenv("DEVMOD_LOG", "debug")
     server.answers = [answer] * 20
     error = error_of(lambda: devmod.load(url.format(server.address.partition("//")[2]), retries=1))
     text = "".join(traceback.format_exception(error)) + "".join(capsys.readouterr())
     assert "cannot be read: " in text
-    assert not any(secret in text for secret in ("pass%20word", "pass word", "signature", "secret"))
+    assert not any(secret in text for secret in ("pass%20word", "pass word", "credential", "secret"))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ VARIABLES = {
     "DEVMOD_PLUGINS_DENY": "distributions, separated by commas, that may not provide backends. Core cannot be denied",
     "DEVMOD_PLUGINS_CHOOSE": "`devmod-cuda-fork`, several separated by commas: the distribution that wins its conflicts; "
     "`devmod.create.cuda=devmod-cuda-fork` for one key",
-    "DEVMOD_TRUST": "the file of a policy of devmod-trust, several separated as in `PATH`: a `.devmod` file that one of them does not take is "
-    "refused. `trust(policy)` adds one",
+    "DEVMOD_TRUST": "the file of a policy of devmod-trust, several separated as in `PATH`: a `.devmod` file that one of them does not "
+    "take is refused. `trust(policy)` adds one",
     "DEVMOD_CACHE_DIR": "the folder of caches: the index of entry points, and the results that runtimes compiled. Default: "
     "`$XDG_CACHE_HOME/devmod` or `~/.cache/devmod`; `~/Library/Caches/devmod` on macOS; `%LOCALAPPDATA%\\devmod\\Cache` on Windows",
     "DEVMOD_CACHE_SIZE": "the largest disk space of compiled results, such as `500M` or `2G`; default `1G`, `0` for none. "

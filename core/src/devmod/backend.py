@@ -12,11 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._arrays.elements import dtype_name_of as dtype_name_of
     from devmod._formats.blobs import COMPRESS_LEVELS as COMPRESS_LEVELS
+    from devmod._formats.bundle_file import loads_own as loads_own
     from devmod._formats.index import HEADER as HEADER
     from devmod._formats.msgpack import Reader as Reader
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
+    from devmod._formats.trust import policies as policies
     from devmod._formats.wire import decode as decode
+    from devmod._modules.create import create_own as create_own
+    from devmod._modules.create import load_stored as load_stored
     from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
@@ -87,10 +91,13 @@ if TYPE_CHECKING:
 _NAMES = {
     "_arrays.elements": "dtype_name_of",
     "_formats.blobs": "COMPRESS_LEVELS",
+    "_formats.bundle_file": "loads_own",
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",
+    "_formats.trust": "policies",
     "_formats.wire": "decode",
+    "_modules.create": "create_own load_stored",
     "_modules.fallback": "FallbackModule",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",
     "_modules.payload": "PayloadModule check_fmap",

@@ -58,6 +58,8 @@ class UrlSource:
     ----------
     place
         The URL for messages, without secrets.
+    address
+        The URL without credentials and query, for a policy.
     size
         The size of the bundle; -1 as long as it is unknown.
 
@@ -88,6 +90,7 @@ class UrlSource:
         if scheme not in _SCHEMES:
             raise _unsupported(scheme)
         self.place = repr(_without_secrets(url))
+        self.address = _without_secrets(url.partition("?")[0])
         self.size = -1
         self._url, self._scheme = url, scheme
         #: A file of this machine is neither cached nor remote.
@@ -96,12 +99,13 @@ class UrlSource:
         self._timeout = timeout
         self._retries = retries
         self._options = dict(storage_options or {})
+        self._arguments = {"offline": self._offline, "timeout": timeout, "retries": retries, "storage_options": storage_options}
         self._cache = DiskCache("remote")
         self._first = b""
 
     # -- what core calls
 
-    def head(self) -> bytes:
+    def head(self, size: int = FIRST) -> bytes:
         """Return the first bytes, with the header and perhaps the index.
 
         Raises
@@ -121,7 +125,7 @@ class UrlSource:
                 ) from None
         cached = self._cache.read(key) if key else None
         if not self._offline:
-            self._first = self._fetch(0, FIRST)
+            self._first = self._fetch(0, size)
             if key and cached != self._first:
                 self._store(key, self._first)
         elif cached is None:
@@ -154,6 +158,22 @@ class UrlSource:
                 return data
         self._store(digest.hex(), data)
         return data
+
+    def signature(self) -> bytes | None:
+        """Return the content of the file whose URL has ``.sig`` after the path, up to 1 MiB and 1 byte; None if there is none.
+
+        Raises
+        ------
+        FetchError
+            It cannot be read; offline, it is not in the cache.
+        """
+        path, query, rest = self._url.partition("?")
+        try:
+            return UrlSource(f"{path}.sig{query}{rest}", **self._arguments).head((1 << 20) + 1)
+        except FetchError as error:
+            if error.status in (404, 410) or isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
 
     # -- reading
 

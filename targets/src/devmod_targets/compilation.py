@@ -158,7 +158,9 @@ def _build(
         )
     fmap = change(payload.fmap)
     if runtime:
-        module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
+        from devmod.backend import create_own
+
+        module = create_own(payload.kind, payload.code, payload.fmt, fmap, payload.source)
     else:
         from devmod.backend import FallbackModule
 

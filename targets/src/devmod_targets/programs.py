@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 import devmod
-from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, find_spec, interface_text, parse_dtype, payload_of
+from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, create_own, find_spec, interface_text, parse_dtype, payload_of
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
     COMPARISONS,
@@ -520,7 +520,7 @@ class Parts:
         """Return the module with the added programs. The others keep their bytes."""
         names = self._added if self._others else [*self.infos]
         codes, infos = ({name: each[name] for name in names} for each in (self._codes, self.infos))
-        module = devmod.create_with_fallback(_KIND, codes, _FORMAT, infos)
+        module = create_own(_KIND, codes, _FORMAT, infos)
         if _KIND in devmod.registered("devmod.load_from_bytes") and not module.variable:  # type: ignore[attr-defined]
             module = devmod.load_from_bytes(_KIND, module.save_to_bytes())
         for each in (self._kernels, *self._constants):

@@ -10,7 +10,7 @@ from typing import Any
 import devmod
 from devmod._cli._output import STDIN, standard_input
 from devmod._formats.bundle_file import tree_of
-from devmod._formats.index import HEADER, MAGIC, MAX_DEPTH, aligned
+from devmod._formats.index import MAGIC, MAX_DEPTH, aligned
 from devmod._formats.raw import read_payload
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.agreement import common_signature, shared_functions
@@ -138,9 +138,9 @@ def _open_url(url: str) -> tuple[str, Module, int | None, str]:
     """Like `open_file`; the size is None if the server does not give it, and the name has no secrets of the URL."""
     from devmod._formats.ranges import read_head_of
 
-    parts = read_head_of(url)
-    index, available, place = parts[:3]
-    return "devmod bundle", tree_of(*parts, ()), aligned(HEADER + len(index)) + available if available >= 0 else None, place[1:-1]
+    head, available, read = read_head_of(url)
+    size = aligned(len(head.data)) + available if available >= 0 else None
+    return "devmod bundle", tree_of(head, available, read, ()), size, head.place[1:-1]
 
 
 def _open(path: Path) -> tuple[str, Module]:

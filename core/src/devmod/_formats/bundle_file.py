@@ -10,7 +10,19 @@ import os
 import sys
 
 from devmod._formats import index as _index
-from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
+from devmod._formats.index import (
+    BUNDLE,
+    HEADER,
+    MAGIC,
+    Entry,
+    aligned,
+    index_length,
+    not_a_bundle,
+    read_head,
+    read_index,
+    read_origin,
+)
+from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._modules.module import LibraryModule, Module, holds_candidates
 from devmod._modules.stored import StoredModule, slices
 from devmod._util.regular_files import file_name, open_regular
@@ -134,6 +146,7 @@ def load(
     path: str | os.PathLike[str] | BinaryIO | Traversable,
     *,
     prefer: Sequence[str] = (),
+    signature: bytes | None = None,
     offline: bool | None = None,
     timeout: float = 30,
     retries: int = 3,
@@ -152,6 +165,9 @@ def load(
     prefer
         Kinds whose candidates are tried first, in this order: ``("cuda", "opencl")``.
         The kinds in DEVMOD_PREFER (comma-separated) follow, then the order of the file.
+    signature
+        For a policy (`trust`): the content of the file with the signatures. None: under a policy it is read from beside the file, where
+        it has the file's name with ``.sig``; a file object has none.
     offline
         For a URL: use the cache on the disk alone. None: DEVMOD_OFFLINE decides.
     timeout
@@ -174,24 +190,35 @@ def load(
         `path` or an option is invalid.
     FetchError
         The URL or the file object cannot be read.
+    TrustError
+        A policy refuses the file.
     OSError
         The file cannot be read.
     """
+    options = {"offline": offline, "timeout": timeout, "retries": retries, "storage_options": storage_options}
+    return _load(path, prefer, signature, **options)
+
+
+def _load(path: Any, prefer: Sequence[str], signature: bytes | None = None, package: str = "", **options: Any) -> Module:
     if not isinstance(path, (str, os.PathLike)) or (isinstance(path, str) and "://" in path):
         from devmod._formats.ranges import read_head_of
 
-        parts = read_head_of(path, offline=offline, timeout=timeout, retries=retries, storage_options=storage_options)
-        return tree_of(*parts, prefer)
-    name = file_name(path)
-    data = map_file(name, hint="For bytes in memory there is devmod.loads")
+        return tree_of(*read_head_of(path, signature, package, **options), prefer)
+    name, paths = file_name(path), policies()
+    source = name
+    if paths:
+        source = os.path.realpath(name)  # the file that the policy compares is the one that is opened
+        if signature is None:
+            signature = read_signature(lambda: open_regular(f"{name}.sig"))
+    data = map_file(source, hint="For bytes in memory there is devmod.loads")
     if not data or data[:8] != MAGIC[: len(data)]:
         from devmod._plugins.specs import loading_hint
 
         raise FormatError(f"{not_a_bundle(repr(name))}{loading_hint(name)}")
-    return _open(data, repr(name), prefer)
+    return _open(data, repr(name), source, prefer, paths, package, signature)
 
 
-def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
+def loads(data: Buffer, *, prefer: Sequence[str] = (), signature: bytes | None = None) -> Module:
     """Open a bundle in memory, as `load` opens a file. A writable buffer is copied first.
 
     Raises
@@ -200,10 +227,18 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
         `data` is not a bundle, is damaged, or was written by a newer devmod.
     ArgumentError
         `data` is not a buffer.
+    TrustError
+        A policy refuses the bytes.
     """
     from devmod._util.buffers import snapshot
 
-    return _open(snapshot(data, "loads(data)", "devmod.load(path)"), "the bundle in memory", prefer)
+    view = snapshot(data, "loads(data)", "devmod.load(path)")
+    return _open(view, "the bundle in memory", MEMORY, prefer, policies(), "", signature)
+
+
+def loads_own(data: bytes) -> Module:
+    """Open a bundle that this program made itself, as `loads` does. No policy is asked, for nobody has signed it."""
+    return _open(memoryview(data), "the bundle in memory", MEMORY, (), ())
 
 
 def installed(name: str, *, prefer: Sequence[str] = ()) -> Module:
@@ -222,7 +257,8 @@ def installed(name: str, *, prefer: Sequence[str] = ()) -> Module:
     from devmod._plugins.load import bundle_files
     from devmod._plugins.lookup import lookup
 
-    modules = [load(file, prefer=prefer) for file in bundle_files(lookup("devmod.bundles", name))]
+    package = lookup("devmod.bundles", name)
+    modules = [_load(file, prefer, package=package.__name__) for file in bundle_files(package)]
     if len(modules) == 1:
         return modules[0]
     from devmod._modules.bundle import BundleModule, kinds_in
@@ -249,22 +285,63 @@ def map_file(name: str, *, hint: str = "") -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
 
 
-def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
-    index = read_head(data, place)
-    start = aligned(HEADER + len(index))
-    if len(data) < start:
-        raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
-    return tree_of(index, len(data) - start, place, data[8], slices(data[start:]), prefer)
-
-
-def tree_of(
-    index: memoryview,
-    available: int,
+def _open(
+    data: memoryview,
     place: str,
-    version: int,
-    read: Callable[[int, int, bytes | None], memoryview],
+    source: str,
     prefer: Sequence[str] | str,
+    paths: tuple[str, ...],
+    package: str = "",
+    signature: bytes | None = None,
 ) -> Module:
+    size, head = len(data), data
+    if paths:
+        head = memoryview(bytes(data[: HEADER + index_length(data, place)]))
+    end = HEADER + len(read_head(head, place))
+    start = aligned(end)
+    if size < start:
+        raise FormatError(f"{place} is cut short: {size} bytes, and its head alone takes {start}")
+    read = slices(data[start:])
+    if paths:
+        if any(data[end:start]):
+            raise FormatError(_not_zero(place))
+        read = _copies(data[start:], place)
+    return tree_of(FileHead(head[:end], place, source, size, package, signature, paths), size - start, read, prefer)
+
+
+def _copies(data: memoryview, place: str) -> Callable[[int, int, bytes | None], memoryview]:
+    """Like `slices`, for a policy: what is hashed is what is used, also if the file changes, and the bytes behind it are zero."""
+
+    def read(offset: int, size: int, _digest: bytes | None) -> memoryview:
+        copy = bytes(data[offset : aligned(offset + size)])
+        if any(copy[size:]):
+            raise FormatError(_not_zero(place))
+        return memoryview(copy)[:size]
+
+    return read
+
+
+def _not_zero(place: str) -> str:
+    return f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
+
+
+def tree_of(head: FileHead, available: int, read: Callable[[int, int, bytes | None], memoryview], prefer: Sequence[str] | str) -> Module:
+    """Return the tree in a bundle.
+
+    Parameters
+    ----------
+    head
+        Its header and index.
+    available
+        The number of bytes for modules; -1 if it is unknown.
+    read
+        As for `StoredModule`.
+    prefer
+        As for `load`.
+    """
+    if head.paths:
+        head.check()
+    index, place, version = head.data[HEADER:], head.place, head.data[8]
     kinds = tuple(prefer)
     if prefer:
         from devmod._modules.bundle import kinds_in
@@ -272,7 +349,7 @@ def tree_of(
         kinds = kinds_in(prefer, "prefer")
 
     def make(entry: Entry, number: int) -> Module:
-        return _module_of(entry, number, read, place, kinds, index)
+        return _module_of(entry, number, read, kinds, head)
 
     if bytes(index[1:13]).startswith((_index.LOOKUP, _index.TREE_LOOKUP)) and sys.byteorder == "little":
         from devmod._formats.function_table import IndexedBundle
@@ -305,11 +382,11 @@ def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleM
 
 
 def _module_of(
-    entry: Entry, number: int, read: Callable[[int, int, bytes | None], memoryview], place: str, prefer: tuple[str, ...], index: memoryview
+    entry: Entry, number: int, read: Callable[[int, int, bytes | None], memoryview], prefer: tuple[str, ...], head: FileHead
 ) -> Module:
     if entry.kind == BUNDLE:
         return _bundle_of((), prefer)
     if entry.offset is None:
         return LibraryModule()
-    origin = None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place)
-    return StoredModule(entry, read, place, read_origin=origin, index=index)
+    origin = None if entry.origin_at < 0 else lambda: read_origin(head.data[HEADER:], entry, number, head.place)
+    return StoredModule(entry, read, head.place, read_origin=origin, head=head)

@@ -7,6 +7,7 @@ import os
 from threading import Lock
 
 from devmod._formats.index import HEADER, aligned, index_length, read_head
+from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._util.regular_files import path_to_str
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed
 
@@ -16,19 +17,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# A source has `place`, its name in messages; `size`, -1 if it is unknown; `head()`, which returns the header and any number of the next
-# bytes; and `read(start, stop, digest)`, which may take the bytes with that SHA-256 from a cache. The reader checks all digests.
-def read_head_of(path: Any, **options: Any) -> tuple[memoryview, int, str, int, Callable[[int, int, bytes | None], memoryview]]:
-    """Return a bundle's index, number of bytes for modules (-1: unknown), place and version, and the function that reads modules' bytes.
+# A source has `place`, its name in messages; `address`, what a policy compares; `size`, -1 if it is unknown; `head()`, which returns the
+# header and any number of the next bytes; `read(start, stop, digest)`, which may take the bytes with that SHA-256 from a cache; and
+# `signature()`, the content of the file beside it. The reader checks all digests.
+def read_head_of(
+    path: Any, signature: bytes | None = None, package: str = "", **options: Any
+) -> tuple[FileHead, int, Callable[[int, int, bytes | None], memoryview]]:
+    """Return a bundle's head, the number of bytes for modules (-1: unknown), and the function that reads modules' bytes.
 
-    The parameters and errors are those of `load`.
+    The parameters and errors are those of `load`. `package` is that of `FileHead`.
     """
     source = _url_source(path, options) if isinstance(path, str) else _object_source(path)
+    paths = policies()
     place, head = source.place, source.head()
     end = HEADER + index_length(memoryview(head), place)
     if end > len(head):
         head = head[:HEADER] + source.read(HEADER, end, head[16:HEADER])
-    index = read_head(memoryview(head), place)
+    end = HEADER + len(read_head(memoryview(head), place))
     start, total = aligned(end), source.size
     if 0 <= total < start:
         raise FormatError(f"{place} is cut short: {total} bytes, and its head alone takes {start}")
@@ -39,7 +44,10 @@ def read_head_of(path: Any, **options: Any) -> tuple[memoryview, int, str, int, 
             raise FormatError(f"{place} is cut short: a module has {size} bytes, and {len(data)} are left")
         return memoryview(data)
 
-    return index, total - start if total >= 0 else -1, place, head[8], read
+    if paths and signature is None:
+        signature = source.signature()
+    opened = FileHead(memoryview(head)[:end], place, source.address, total, package, signature, paths)
+    return opened, total - start if total >= 0 else -1, read
 
 
 def _url_source(url: str, options: dict[str, Any]) -> Any:
@@ -61,14 +69,16 @@ def _object_source(source: Any) -> _FileSource:
         path_to_str(source, "load(path)", "devmod.loads(data) reads a bundle in memory")
     if not source.is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
-    return _FileSource(source.open("rb"), str(source))
+    return _FileSource(source.open("rb"), str(source), source)
 
 
 class _FileSource:
-    """A file object."""
+    """A file object, or a resource of a package, which may have a file with signatures beside it."""
 
-    def __init__(self, file: Any, name: str) -> None:
+    def __init__(self, file: Any, name: str, resource: Any = None) -> None:
         self.place = repr(name)
+        self.address = MEMORY if resource is None else os.path.realpath(name)
+        self._resource = resource
         self._file = file
         self._lock = Lock()
         try:
@@ -81,6 +91,11 @@ class _FileSource:
 
     def head(self) -> bytes:
         return self.read(0, 4096)
+
+    def signature(self) -> bytes | None:
+        if not hasattr(self._resource, "parent"):
+            return None
+        return read_signature(lambda: (self._resource.parent / f"{self._resource.name}.sig").open("rb"))
 
     def read(self, start: int, stop: int, digest: bytes | None = None) -> bytes:
         parts = []

@@ -13,6 +13,7 @@ from devmod.errors import ArgumentError, DevmodError, TrustError, admission_hint
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import BinaryIO
 
 VARIABLE = "DEVMOD_TRUST"
 #: What a policy names as the source of bytes in memory.
@@ -78,15 +79,18 @@ class FileHead:
         The package whose file it is, for `devmod.installed`.
     signature
         The content of the file with the signatures.
+    paths
+        The policies, from `policies`.
     """
 
     __slots__ = ("_asked", "_package", "_signature", "_size", "_source", "data", "paths", "place")
 
-    def __init__(self, data: memoryview, place: str, source: str, size: int, package: str = "", signature: bytes | None = None) -> None:
+    def __init__(
+        self, data: memoryview, place: str, source: str, size: int, package: str, signature: bytes | None, paths: tuple[str, ...]
+    ) -> None:
         self.data = data
         self.place = place
-        #: The policies under which the file was opened.
-        self.paths = policies()
+        self.paths = paths
         self._source, self._size, self._package, self._signature = source, size, package, signature
         self._asked = False
 
@@ -103,10 +107,11 @@ def check_raw(place: str, source: str = MEMORY) -> None:
         _ask(place, source, "", b"", -1, None, paths)
 
 
-def read_signature(read: Callable[[], bytes]) -> bytes | None:
-    """Return the content of a file with signatures; None if there is no such file."""
+def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
+    """Return the content of a file with signatures, which `open_file` opens; None if there is no such file."""
     try:
-        return read()
+        with open_file() as file:
+            return file.read(MAX_SIGNATURE + 1)
     except FileNotFoundError:
         return None
 

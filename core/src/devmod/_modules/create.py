@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from devmod._formats.trust import check_raw
 from devmod._modules.module import Module
 from devmod._plugins import entries, registry
 from devmod._plugins.lookup import lookup
@@ -59,11 +60,14 @@ def create(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Sourc
         The installed runtime is broken, or two distributions provide it.
     FormatError
         The payload is invalid for the kind.
+    TrustError
+        A policy refuses payloads without an index.
 
     Notes
     -----
     Follows TVM's ``ffi.Module.create.<kind>`` (PR 19449).
     """
+    check_raw(f"create({kind!r}, …)")
     creator = lookup(CREATE, kind)
     return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, source)
 
@@ -82,7 +86,15 @@ def create_with_fallback(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions,
         The installed runtime is broken, or two distributions provide it. A fallback never hides this error.
     FormatError
         The payload is invalid for the kind.
+    TrustError
+        A policy refuses payloads without an index.
     """
+    check_raw(f"create_with_fallback({kind!r}, …)")
+    return create_own(kind, code, fmt, fmap, source)
+
+
+def create_own(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None) -> Module:
+    """Like `create_with_fallback`, of a payload that this program compiled itself: no policy is asked."""
     forced = environment_flag(_FORCE)
     spec = find_spec(kind)
     if spec is None or not forced:
@@ -122,9 +134,17 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
         The kind's runtime is not installed. Loading never returns a fallback.
     ArgumentError
         `data` has no buffer.
+    TrustError
+        A policy refuses bytes without an index.
     Exception
         Exceptions of the loader are raised unchanged.
     """
+    check_raw(f"load_from_bytes({kind!r}, data)")
+    return load_stored(kind, data)
+
+
+def load_stored(kind: str, data: Buffer) -> Module:
+    """Like `load_from_bytes`, of bytes in an open file, or of devmod itself: no policy is asked."""
     loader = lookup(LOAD_FROM_BYTES, kind)
     try:
         view = memoryview(data).toreadonly()
@@ -169,6 +189,8 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
         The runtime for that format is not installed.
     FormatError
         The format is unknown, the file or its metadata is invalid, or the file is not a regular file.
+    TrustError
+        A policy refuses the file.
     OSError
         The file cannot be read: FileNotFoundError, PermissionError, IsADirectoryError.
     """
@@ -182,6 +204,8 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
         fmt = format_of_suffix(suffix)
     loader = lookup(LOAD_FROM_FILE, fmt)
     check_regular(name)  # a plugin's loader would block on a pipe
+    if fmt != "devmod":
+        check_raw(repr(name), os.path.realpath(name))
     return _check_result(registry.call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
 
 

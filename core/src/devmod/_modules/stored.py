@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from devmod import Device, Function
     from devmod._arrays.array import Array
     from devmod._formats.index import Entry
+    from devmod._formats.trust import FileHead
     from devmod._util.once import Once, Result
     from devmod._values.code import Binary, Code, Source
     from devmod._values.info import FunctionInfo
@@ -43,8 +44,8 @@ class StoredModule(Module):
         Where the bytes came from, for messages: "'k.devmod'".
     read_origin
         Decodes the origin, at its first use; None if there is none.
-    index
-        The index of the bundle, for the hook ``devmod_verify``; None: the module is not from a bundle. The digest of its bytes is then
+    head
+        The head of the bundle, for the hook ``devmod_verify``; None: the module is not from a bundle. The digest of its bytes is then
         unknown, and its variant is read from the payload.
     """
 
@@ -55,14 +56,14 @@ class StoredModule(Module):
         place: str = "",
         *,
         read_origin: Callable[[], Origin] | None = None,
-        index: memoryview | None = None,
+        head: FileHead | None = None,
     ) -> None:
         #: As the file has it, for a save.
         self.entry = entry
         self._read = read
         self._place = place
         self._read_origin = read_origin
-        self._index = index
+        self._head = head
 
     # -- properties
 
@@ -97,7 +98,7 @@ class StoredModule(Module):
     @property
     def variant(self) -> str | None:
         """The architecture of the payload in the index; None if there is no index."""
-        return None if self._index is None else self.entry.variant
+        return None if self._head is None else self.entry.variant
 
     @property
     def origin(self) -> Origin | None:
@@ -231,7 +232,7 @@ class StoredModule(Module):
     @property
     def has_digest(self) -> bool:
         """Whether the index has a digest for `verify`."""
-        return self._index is not None
+        return self._head is not None
 
     def unverified(self) -> tuple[Binary, ...]:
         """Return the bytes in the file without a check, for a caller that hashes them and calls `check`."""
@@ -322,26 +323,24 @@ class StoredModule(Module):
         return real
 
     def _load(self) -> Module:
-        from devmod._modules.create import load_from_bytes
+        from devmod._modules.create import load_stored
 
         self.verify()
-        if self._index is not None:
-            from devmod._plugins import hooks as _hooks
-
-            _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=self._index)
-        module = load_from_bytes(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
+        if self._head is not None:
+            self._head.check()
+        module = load_stored(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
         module.__dict__["_devmod_origin"] = self._read_origin
         return module
 
     def _load_shared(self) -> Module:
         """Load the real module of bytes with repeats: equal shaders are one object, if its distribution also creates modules."""
-        from devmod._modules.create import LOAD_FROM_BYTES, create_shared, load_from_bytes
+        from devmod._modules.create import LOAD_FROM_BYTES, create_shared, load_stored
         from devmod._plugins.lookup import lookup
 
         lookup(LOAD_FROM_BYTES, self.kind)  # without a loader the bytes are not joined
         contents = self._contents()
         module = None if contents is None else create_shared(self.kind, *contents)
-        return load_from_bytes(self.kind, self.save_to_bytes()) if module is None else module
+        return load_stored(self.kind, self.save_to_bytes()) if module is None else module
 
     def _constants(self) -> tuple[str, Mapping[str, FunctionInfo], Code]:
         """Return `_contents` of constants, which have no spec: their functions are the init symbols."""

@@ -30,9 +30,7 @@ class Hooks:
     def devmod_compile(self, kind: str, code: bytes) -> bytes | tuple[str, bytes] | None:
         """Compile a source payload on the receiver's machine, for `Target.current()`. The first result that is not None is used."""
 
-    def devmod_verify(
-        self, place: str, package: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]
-    ) -> None:
+    def devmod_verify(self, place: str, package: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]) -> None:
         """Raise to refuse a file: under a policy when it is opened, else before the first of its modules is passed to its runtime.
 
         `place` is "memory", the URL without credentials and query, or the path, with links resolved under a policy. `package` is the

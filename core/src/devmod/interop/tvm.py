@@ -12,6 +12,7 @@ from itertools import pairwise
 from devmod._formats import wire as _wire
 from devmod._formats.index import Entry
 from devmod._formats.msgpack import Reader
+from devmod._formats.trust import check_raw
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstantTensor, ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
@@ -62,6 +63,7 @@ def load_module_bytes(kind: str, data: Buffer) -> Module:
         `data` is not a buffer.
     """
     view = snapshot(data, "load_module_bytes(kind, data)")
+    check_raw(f"load_module_bytes({kind!r}, data)")
     spec = _spec(kind)
     if spec is None and kind != CONST_LOADER:
         raise FormatError(f"a module of the kind {quote_name(kind)} is not supported", kind=kind)
@@ -95,7 +97,9 @@ def load_imports(data: Buffer) -> Module:
     ArgumentError
         `data` is not a buffer.
     """
-    return _load_imports(snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob")
+    view = snapshot(data, "load_imports(data)", "load_library(path)")
+    check_raw("the imports blob")
+    return _load_imports(view, "the imports blob")
 
 
 # The layout (tvm-ffi, src/ffi/extra/library_module.cc):
@@ -198,6 +202,7 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     from devmod._formats.bundle_file import map_file
 
     name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
+    check_raw(repr(name), os.path.realpath(name))
     blob = _tvm().symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
         raise FormatError(f"{name!r} has no symbol {TVM_LIBRARY!r}: TVM did not export it, or it has no device modules")

@@ -7,11 +7,11 @@ from zlib import decompress
 
 from pluggy import HookimplMarker
 
-from devmod import FunctionInfo, Interface, Param, create, load_from_bytes
+from devmod import FunctionInfo, Interface, Param
 from devmod import device as find_device
 from devmod._plugins.devices import device_label, probe
 from devmod._plugins.registry import local_kinds
-from devmod.backend import GRID_TAGS
+from devmod.backend import GRID_TAGS, create_own, load_stored
 from devmod.errors import DevmodError, ToolchainNotFoundError, describe_error
 from devmod.worker import answer_items, answers
 
@@ -112,11 +112,11 @@ def device_problem(label: str) -> str:
 
 def _small_module(kind: str) -> Module | None:
     if kind in _MODULES:
-        return load_from_bytes(kind, decompress(b64decode(_MODULES[kind])))
+        return load_stored(kind, decompress(b64decode(_MODULES[kind])))
     if kind not in _TEXTS:
         return None
     fmt, text = _TEXTS[kind]
     at = (0, 0) if kind == "webgpu" else 0 if kind == "metal" else None
     block = (1, 1, 1) if kind == "webgpu" else None
     info = FunctionInfo("f", ["handle"], GRID_TAGS, (), Interface([Param("x", "buffer", "float32", "rw", at=at)], block=block))
-    return create(kind, {"f": text.encode()} if kind in ("metal", "webgpu") else text.encode(), fmt, {"f": info})
+    return create_own(kind, {"f": text.encode()} if kind in ("metal", "webgpu") else text.encode(), fmt, {"f": info})

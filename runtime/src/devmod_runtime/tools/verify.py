@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devmod import Image, Local, devices, dumps, explain, loads
+from devmod import Image, Local, devices, dumps, explain
 from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels
@@ -24,7 +24,7 @@ from devmod._plugins.devices import default_device, device_label
 from devmod._plugins.registry import local_kinds
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
-from devmod.backend import BINARY_SERIALIZABLE, payload_of, tag_problem, temporary_folder, walk
+from devmod.backend import BINARY_SERIALIZABLE, loads_own, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
@@ -520,7 +520,7 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     numbers: dict[str, Any] = {}
     try:
         device = find_device(request["device"])
-        function = loads(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
+        function = loads_own(Path(request["module"]).read_bytes()).get_function(request["name"]).on(device)
         interface = interface_of(function)
         if interface is None:
             raise NotFromInterfaceError("the function has no interface")

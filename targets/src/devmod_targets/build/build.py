@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from functools import partial as partial_call
 
 import devmod
-from devmod.backend import DiskCache, file_name, path_problem
+from devmod.backend import DiskCache, file_name, loads_own, path_problem
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
 from devmod_targets._executables import file_digest
@@ -305,7 +305,7 @@ class _Build:
             if note:
                 outcome = outcome._replace(reports=(*outcome.reports, note))
             for task in members[number]:
-                task.module = None if outcome.error else devmod.loads(outcome.data)
+                task.module = None if outcome.error else loads_own(outcome.data)
                 self._end(task, "failed" if outcome.error else "compiled", outcome)
 
     def _store(self, task: Task, outcome: Outcome) -> str:
@@ -428,7 +428,7 @@ class Task:
         if outcome.files is None:
             return "its compiler does not list the files that it reads (Payload.files)" if self.key else ""
         file = self.closure.unknown_file(outcome.files)
-        if not file and not self._is_result(devmod.loads(outcome.data)):
+        if not file and not self._is_result(loads_own(outcome.data)):
             file = "a source in its origin"
         read = "read" if outcome.files.get(file, "origin") else "may read"
         return f"its compiler {read} {file}, which is not among the includes that devmod found in the text" if file else ""

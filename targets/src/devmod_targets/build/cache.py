@@ -16,7 +16,18 @@ from hashlib import sha256
 from importlib import import_module
 
 import devmod
-from devmod.backend import cache_dir, enforce_bound, environment_text, file_name, folder_problem, read_private, size_bound, write_private
+from devmod.backend import (
+    cache_dir,
+    enforce_bound,
+    environment_text,
+    file_name,
+    folder_problem,
+    loads_own,
+    policies,
+    read_private,
+    size_bound,
+    write_private,
+)
 from devmod.errors import DevmodError, FormatError, describe_error
 from devmod_targets.build.result import Outcome
 
@@ -65,12 +76,12 @@ def pack_entry(outcome: Outcome) -> bytes:
     if not outcome.warnings and not outcome.reports:
         return outcome.data
     texts = devmod.const_loader({_TEXTS: json.dumps([outcome.warnings, outcome.reports]).encode()}, {})
-    return devmod.dumps(devmod.bundle(devmod.loads(outcome.data), texts), with_sources=True)
+    return devmod.dumps(devmod.bundle(loads_own(outcome.data), texts), with_sources=True)
 
 
 def unpack_entry(data: bytes) -> tuple[Module, Outcome]:
     """Return the module of an entry, and an outcome with the warnings and the reports. Raise FormatError if it is damaged."""
-    root = devmod.loads(data)
+    root = loads_own(data)
     if root.kind != "bundle" or len(root.imports) != 2 or root.imports[1].kind != "const_loader":
         return root, Outcome()
     module, constants = root.imports
@@ -105,6 +116,11 @@ def open_entries(place: str | os.PathLike[str] | bool = True, *, default: bool =
     place = "" if default else ("" if place is True else os.fspath(place)) or environment_text(VARIABLE)
     place = place and local_place(place)
     if "://" in place:
+        if policies():  # everyone who can write to it decides about the results, and nobody signs them
+            raise CacheError(
+                "the build cache at a URL cannot be used under a policy: its entries have no signatures. Use a folder of this machine, "
+                "or unset DEVMOD_TRUST for the build"
+            )
         return UrlEntries(place)
     base = os.path.abspath(os.path.expanduser(file_name(place))) if place else cache_dir()
     if not base:

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import devmod
 from devmod import Target
-from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG
+from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, create_own
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.nvidia import read_cubin, read_ptx
 from devmod_targets.authoring import Payload
@@ -156,7 +156,7 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
 
 
 def _module_of(payload: Payload) -> devmod.Module:
-    module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, payload.fmap, payload.source)
+    module = create_own(payload.kind, payload.code, payload.fmt, payload.fmap, payload.source)
     # `create` has no parameter for the origin.
     module.__dict__["_devmod_origin"] = payload.origin
     return module
