@@ -99,7 +99,12 @@ class UrlSource:
         self._timeout = timeout
         self._retries = retries
         self._options = dict(storage_options or {})
-        self._arguments = {"offline": self._offline, "timeout": timeout, "retries": retries, "storage_options": storage_options}
+        self._arguments: dict[str, Any] = {
+            "offline": self._offline,
+            "timeout": timeout,
+            "retries": retries,
+            "storage_options": storage_options,
+        }
         self._cache = DiskCache("remote")
         self._first = b""
 

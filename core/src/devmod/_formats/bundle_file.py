@@ -195,7 +195,7 @@ def load(
     OSError
         The file cannot be read.
     """
-    options = {"offline": offline, "timeout": timeout, "retries": retries, "storage_options": storage_options}
+    options: dict[str, Any] = {"offline": offline, "timeout": timeout, "retries": retries, "storage_options": storage_options}
     return _load(path, prefer, signature, **options)
 
 

@@ -1,0 +1,324 @@
+"""What core does under a policy: it asks devmod-trust about each file before it hands out anything of it (R46).
+
+A plugin of that name is devmod-trust here, and keeps what it is asked. trust/tests has the real one.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import sys
+import types
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import install, run
+from stored import Raw
+from support import sample
+
+import devmod
+from devmod import interop
+from devmod._cli import main
+from devmod.backend import create_own, load_stored, loads_own
+from devmod.errors import TrustError
+
+#: It takes files with the signature b"signed", and payloads without an index unless `raw` is False.
+CHECKER = """
+import pluggy
+from devmod.errors import TrustError
+asked = []
+raw = True
+@pluggy.HookimplMarker("devmod")
+def devmod_verify(place, package, head, size, signature, policies):
+    asked.append((place, package, head, size, signature, policies))
+    if signature != b"signed" if head else not raw:
+        raise TrustError(f"{place} has no signature")
+"""
+FILE = devmod.dumps(Raw("first", b"1", functions=("f",)))
+HEAD = FILE[: 48 + int.from_bytes(FILE[12:16], "little")]
+MISSING = "is refused: DEVMOD_TRUST names a policy, and "
+
+
+@pytest.fixture
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The path of a policy that DEVMOD_TRUST names. The folder of the process is the test's."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "trust.toml"
+    path.touch()
+    monkeypatch.setenv("DEVMOD_TRUST", str(path))
+    return str(path)
+
+
+@pytest.fixture
+def checker(tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of the plugin."""
+    site = tmp_path / "site"
+    install(site, "devmod-trust", groups={"devmod.hooks": {"devmod_verify": "the_checker"}}, modules={"the_checker": CHECKER})
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-core,devmod-targets,devmod-trust")
+    module = __import__("the_checker")
+    yield module
+    sys.modules.pop("the_checker")
+
+
+def refusal(act: Any) -> str:
+    with pytest.raises(TrustError) as caught:
+        act()
+    return str(caught.value)
+
+
+# -- what is asked, and when
+
+
+@pytest.mark.row("R46")
+def test_a_file_is_asked_about_once_when_it_is_opened(checker: Any, policy: str, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    Path("store/k").write_bytes(FILE)
+    Path("k.devmod").symlink_to("store/k")
+    assert refusal(lambda: devmod.load("k.devmod")) == f"{tmp_path}/store/k has no signature"
+    assert checker.asked == [(f"{tmp_path}/store/k", "", HEAD, len(FILE), None, (policy,))]
+    Path("k.devmod.sig").write_bytes(b"signed")
+    module = devmod.load("k.devmod")
+    assert checker.asked[1:] == [(f"{tmp_path}/store/k", "", HEAD, len(FILE), b"signed", (policy,))]
+    with pytest.raises(devmod.NotRegisteredError):
+        module["f"]
+    assert (len(checker.asked), module.save_to_bytes()) == (2, b"1")
+    assert devmod.load("k.devmod", signature=b"signed").kind == "first"
+    assert refusal(lambda: devmod.load("k.devmod", signature=b"another"))
+    Path("k.devmod.sig").write_bytes(bytes(2 << 20))
+    assert refusal(lambda: devmod.load("k.devmod"))
+    assert len(checker.asked[-1][4]) == (1 << 20) + 1
+
+
+@pytest.mark.row("R46")
+def test_bytes_and_file_objects_are_memory(checker: Any) -> None:
+    assert refusal(lambda: devmod.loads(FILE)) == "memory has no signature"
+    assert refusal(lambda: devmod.load(io.BytesIO(FILE))) == "memory has no signature"
+    assert devmod.loads(FILE, signature=b"signed").kind == "first"
+    assert devmod.load(io.BytesIO(FILE), signature=b"signed").save_to_bytes() == b"1"
+    assert [each[0] for each in checker.asked] == ["memory"] * 4
+    assert devmod.loads(loads_own(FILE) and FILE, signature=b"signed")
+    assert len(checker.asked) == 5  # no policy is asked about a program's own results
+
+
+@pytest.mark.row("R46")
+def test_a_resource_has_its_signature_beside_it(checker: Any, tmp_path: Path) -> None:
+    with zipfile.ZipFile("kernels.zip", "w") as archive:
+        archive.writestr("a/k.devmod", FILE)
+        archive.writestr("a/s.devmod", FILE)
+        archive.writestr("a/s.devmod.sig", b"signed")
+    with zipfile.ZipFile("kernels.zip") as archive:
+        unsigned, signed = (zipfile.Path(archive, f"a/{name}.devmod") for name in "ks")
+        assert refusal(lambda: devmod.load(unsigned)) == f"{tmp_path}/kernels.zip/a/k.devmod has no signature"
+        assert devmod.load(signed).save_to_bytes() == b"1"
+        gc.collect()  # closes the refused resource before its archive
+
+
+@pytest.mark.row("R46")
+def test_the_file_of_a_package_names_the_package(checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "site" / "acme_kernels"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "k.devmod").write_bytes(FILE)
+    install(tmp_path / "site", "acme-kernels", groups={"devmod.bundles": {"acme": "acme_kernels"}})
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-trust,acme-kernels")
+    assert refusal(lambda: devmod.installed("acme"))
+    assert checker.asked[-1][:2] == (str(package / "k.devmod"), "acme_kernels")
+
+
+@pytest.mark.row("R46")
+def test_the_commands_refuse_a_file_that_no_policy_takes(checker: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("k.devmod").write_bytes(FILE)
+    for arguments in (["inspect", "k.devmod"], ["inspect", "--verify", "k.devmod"], ["inspect", Path("k.devmod").absolute().as_uri()]):
+        assert main(arguments) == 1
+        output = capsys.readouterr()
+        assert (output.out, "has no signature" in output.err) == ("", True)
+
+
+@pytest.mark.row("R46")
+def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path) -> None:
+    code, fmt, fmap = sample("opencl")
+    Path("k.cl").write_bytes(code)
+    blob = interop.tvm.dump_imports(create_own("opencl", code, fmt, {"add_kernel": fmap["add"]}))
+    calls = {
+        "memory": (
+            lambda: devmod.create("opencl", code, fmt, fmap),
+            lambda: devmod.create_with_fallback("opencl", code, fmt, fmap),
+            lambda: devmod.load_from_bytes("const_loader", b"\x80\x80"),
+            lambda: interop.tvm.load_module_bytes("opencl", b""),
+            lambda: interop.tvm.load_imports(blob),
+        ),
+        f"{tmp_path}/k.cl": (lambda: interop.tvm.load_library("k.cl"),),
+    }
+    assert interop.tvm.load_imports(blob).functions
+    checker.raw = False
+    for place, each in calls.items():
+        for call in each:
+            assert refusal(call) == f"{place} has no signature"
+            assert checker.asked[-1][:4] == (place, "", b"", -1)
+    count = len(checker.asked)
+    create_own("opencl", code, fmt, fmap)
+    load_stored("const_loader", b"\x80\x80")
+    devmod.compile("__kernel void f(__global float *x) {}", "opencl")
+    assert len(checker.asked) == count
+
+
+# -- a checker that is missing, excluded or broken
+
+
+@pytest.mark.row("R46")
+def test_without_the_checker_everything_is_refused(policy: str, register: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("k.devmod").write_bytes(FILE)
+    asked = []
+
+    def devmod_verify(place: str) -> None:
+        asked.append(place)
+
+    devmod_verify.devmod_impl = dict.fromkeys(  # type: ignore[attr-defined]
+        ("wrapper", "hookwrapper", "optionalhook", "tryfirst", "trylast", "specname")
+    )
+    missing = f"{MISSING}devmod-trust, which checks files, is not installed. To add it: pip install devmod-trust"
+    assert refusal(lambda: devmod.load("k.devmod")) == f"'k.devmod' {missing}"
+    assert refusal(lambda: devmod.loads(FILE)) == f"the bundle in memory {missing}"
+    assert refusal(lambda: devmod.create("opencl", b"", "cl", {})) == f"create('opencl', …) {missing}"
+    # Another plugin is asked too, and does not stand for devmod-trust.
+    register("devmod.hooks", "devmod_verify", types.SimpleNamespace(devmod_verify=devmod_verify))
+    assert refusal(lambda: devmod.load("k.devmod")) == f"'k.devmod' {missing}"
+    assert asked == [str(Path("k.devmod").absolute())]
+    monkeypatch.setenv("DEVMOD_TRUST", " ")
+    assert devmod.load("k.devmod").kind == "first"
+
+
+@pytest.mark.row("R46")
+@pytest.mark.parametrize(
+    ("variable", "value", "todo"),
+    [
+        ("DEVMOD_PLUGINS_DENY", "devmod-trust", "remove devmod-trust from DEVMOD_PLUGINS_DENY"),
+        ("DEVMOD_PLUGINS_ALLOW", "devmod-opencl", "add devmod-trust to DEVMOD_PLUGINS_ALLOW"),
+    ],
+)
+def test_an_excluded_checker_refuses_everything(checker: Any, monkeypatch: Any, variable: str, value: str, todo: str) -> None:
+    monkeypatch.setenv(variable, value)
+    text = f"the bundle in memory {MISSING}{variable} excludes devmod-trust, which checks files: {todo}"
+    assert refusal(lambda: devmod.loads(FILE, signature=b"signed")) == text
+    assert not checker.asked
+
+
+@pytest.mark.row("R46")
+@pytest.mark.parametrize(
+    ("code", "error", "text"),
+    [
+        ("1 / 0\n", devmod.PluginError, "devmod.hooks.devmod_verify"),
+        ("def devmod_verify(place): pass\n", devmod.PluginError, "has no devmod_verify marked"),
+        (
+            "import pluggy\n@pluggy.HookimplMarker('devmod')\ndef devmod_verify(place): raise KeyError(place)\n",
+            TrustError,
+            "'k.devmod' is refused: the check by devmod-trust 1.0 failed: KeyError: ",
+        ),
+    ],
+)
+def test_a_broken_checker_refuses_everything(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch, code: str, error: type[devmod.DevmodError], text: str
+) -> None:
+    Path("k.devmod").write_bytes(FILE)
+    install(tmp_path / "site", "devmod-trust", groups={"devmod.hooks": {"devmod_verify": "the_broken"}}, modules={"the_broken": code})
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-trust")
+    try:
+        for _ in range(2):
+            with pytest.raises(error) as caught:
+                devmod.load("k.devmod")
+            assert text in str(caught.value)
+    finally:
+        sys.modules.pop("the_broken", None)
+
+
+# -- the policies
+
+
+@pytest.mark.row("R46")
+def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DEVMOD_TRUST", "")
+    Path("a.toml").touch()
+    Path("b.toml").touch()
+    devmod.trust("a.toml")
+    devmod.trust(Path("b.toml"))
+    assert os.environ["DEVMOD_TRUST"] == f"{tmp_path / 'a.toml'}{os.pathsep}{tmp_path / 'b.toml'}"
+    Path("k.devmod").write_bytes(FILE)
+    out, _ = run(
+        "import devmod\ntry:\n    devmod.load('k.devmod')\nexcept devmod.TrustError as error:\n    print(error.distribution)",
+        [], tmp_path / "cache", {"DEVMOD_TRUST": os.environ["DEVMOD_TRUST"]}, tmp_path,
+    )  # fmt: skip
+    assert out == "devmod-trust\n"
+    known = os.environ["DEVMOD_TRUST"]
+    with pytest.raises(FileNotFoundError):
+        devmod.trust("c.toml")
+    Path("d:e.toml").touch()
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.trust("d:e.toml")
+    assert str(caught.value) == f"trust(policy): the path {str(tmp_path / 'd:e.toml')!r} has ':', which separates paths in DEVMOD_TRUST"
+    assert os.environ["DEVMOD_TRUST"] == known
+
+
+@pytest.mark.row("R46")
+def test_an_empty_path_among_the_policies_stays(checker: Any, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_TRUST", f"{policy}{os.pathsep}")
+    devmod.loads(FILE, signature=b"signed")
+    assert checker.asked[-1][-1] == (policy, "")
+
+
+# -- the bytes
+
+
+@pytest.mark.row("R46")
+def test_padding_must_be_zero(checker: Any) -> None:
+    two = devmod.dumps(devmod.bundle(Raw("first", b"1", functions=("f",)), Raw("second", b"2", functions=("f",)), mixed=True))
+    starts = [two.index(b"\0", 48 + int.from_bytes(two[12:16], "little")), two.rindex(b"2") - 1]
+    text = "the bundle in memory is damaged: the bytes between two of its parts are not zero. Get the file again"
+    devmod.loads(two, signature=b"signed").imports[0].save_to_bytes()
+    for start in starts:
+        changed = bytearray(two)
+        changed[start] = 1
+        with pytest.raises(devmod.FormatError) as caught:
+            devmod.loads(changed, signature=b"signed").imports[0].save_to_bytes()
+        assert str(caught.value) == text
+        loads_own(bytes(changed)).imports[0].save_to_bytes()  # without a policy nobody looks at them
+
+
+@pytest.mark.row("R46")
+def test_a_file_that_changes_in_place_is_used_as_it_was_hashed(checker: Any) -> None:
+    path = Path("k.devmod")
+    module = Raw("first", b"old payload", functions=("f",))
+    module.__dict__["_devmod_origin"] = devmod.Origin("opencl", sources={"old": "0" * 64})
+    devmod.save(module, path)
+    Path("k.devmod.sig").write_bytes(b"signed")
+    stored = devmod.load(path)
+    data = path.read_bytes()
+    stored.verify()  # type: ignore[attr-defined]
+    with path.open("r+b") as file:
+        file.write(bytes(48) + data[48:].replace(b"old", b"new"))
+    assert stored.save_to_bytes() == b"old payload"
+    assert stored.origin is not None
+    assert [*stored.origin.sources] == ["old"]
+    assert devmod.dumps(stored) == data
+
+
+@pytest.mark.row("R41")
+def test_without_a_policy_nothing_is_read_or_asked_when_a_file_is_opened(
+    checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVMOD_TRUST", "")
+    checker.raw = False
+    Path("k.devmod").write_bytes(FILE)
+    module = devmod.load("k.devmod")
+    devmod.loads(FILE)
+    create_own("opencl", *sample("opencl"))
+    devmod.create_with_fallback("opencl", *sample("opencl"))
+    assert not checker.asked
+    with pytest.raises(TrustError):  # the hook of a plugin is asked before the first use, as ever
+        module["f"]
+    assert checker.asked == [("k.devmod", "", HEAD, len(FILE), None, ())]
