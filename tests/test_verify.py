@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 import pytest
 from backend_checks import first_device
+from checker import checker, policy
 
 import devmod
+
+__all__ = ["checker", "policy"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = "__attribute__((reqd_work_group_size({}, 1, 1)))"
@@ -304,6 +307,16 @@ def test_doctor_runs_a_kernel_on_each_device(broken_device: devmod.Device) -> No
         env={**os.environ, "POCL_EXTRA_BUILD_FLAGS": ""},
     )  # fmt: skip
     assert (done.returncode, "; a small kernel runs" in done.stdout) == (0, True)
+
+
+@pytest.mark.row("R46")
+def test_verify_and_doctor_run_under_a_policy(checker: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they pass to their own processes has no signature, and nobody is asked about it."""
+    monkeypatch.setenv("REFUSE_RAW", "1")
+    source = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global int *y, int n) { y[get_global_id(0)] = n; }"
+    verification, outcomes = compare(source, source)
+    assert (verification.ok, outcomes[1][0]) == (True, "agrees")
+    assert [each.state for each in devmod.doctor("opencl").checks if each.part == "kernel"] == ["ok"]
 
 
 def test_a_finding_outlives_its_process(monkeypatch: pytest.MonkeyPatch) -> None:

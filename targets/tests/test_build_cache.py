@@ -267,6 +267,24 @@ def url() -> str:
     return "memory://bucket/ci"
 
 
+@pytest.mark.row("R46")
+def test_a_policy_excludes_a_cache_at_a_url(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = write_kernels(tmp_path, 1)
+    devmod.build(manifest, cache=url)
+    (tmp_path / "trust.toml").touch()
+    monkeypatch.setenv("DEVMOD_TRUST", str(tmp_path / "trust.toml"))
+    with pytest.raises(CacheError) as caught:
+        devmod.build(manifest, cache=url)
+    assert str(caught.value) == (
+        "the build cache at a URL cannot be used under a policy: its entries have no signatures. Use a folder of this machine, or unset "
+        "DEVMOD_TRUST for the build"
+    )
+    for folder in ("one", "two"):  # no policy is asked about a build's own results
+        assert statuses(devmod.build(write_kernels(tmp_path / folder, 2), cache=tmp_path / "own"))[1:] == [
+            {"one": "compiled", "two": "cached"}[folder]
+        ]
+
+
 def test_machines_share_a_cache_at_a_url(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = write_kernels(tmp_path / "one", 3)
     assert statuses(devmod.build(manifest, cache=url)) == ["compiled"] * 3
