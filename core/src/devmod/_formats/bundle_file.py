@@ -10,18 +10,7 @@ import os
 import sys
 
 from devmod._formats import index as _index
-from devmod._formats.index import (
-    BUNDLE,
-    HEADER,
-    MAGIC,
-    Entry,
-    aligned,
-    index_length,
-    not_a_bundle,
-    read_head,
-    read_index,
-    read_origin,
-)
+from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._modules.module import LibraryModule, Module, holds_candidates
 from devmod._modules.stored import StoredModule, slices
@@ -296,7 +285,7 @@ def _open(
 ) -> Module:
     size, head = len(data), data
     if paths:
-        head = memoryview(bytes(data[: HEADER + index_length(data, place)]))
+        head = memoryview(bytes(data[: HEADER + _index.index_length(data, place)]))
     end = HEADER + len(read_head(head, place))
     start = aligned(end)
     if size < start:
