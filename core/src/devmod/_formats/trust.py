@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, BinaryIO
 
+    from devmod._values.code import Binary
+
 VARIABLE = "DEVMOD_TRUST"
 #: What a policy names as the source of bytes in memory.
 MEMORY = "memory"
@@ -84,7 +86,7 @@ class FileHead:
     """
 
     def __init__(
-        self, data: memoryview, place: str, source: str, size: int, package: str, signature: bytes | None, paths: tuple[str, ...]
+        self, data: Binary, place: str, source: str, size: int, package: str, signature: bytes | None, paths: tuple[str, ...]
     ) -> None:
         self.data, self.place, self.paths = data, place, paths
         self._question: dict[str, Any] = {
@@ -101,7 +103,7 @@ class FileHead:
 def check_raw(place: str, source: str = MEMORY) -> None:
     """Raise TrustError if there are policies, and one refuses what has no index: payloads, the bytes of one module, TVM's files."""
     if paths := policies():
-        FileHead(memoryview(b""), place, source, -1, "", None, paths).check()
+        FileHead(b"", place, source, -1, "", None, paths).check()
 
 
 def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
