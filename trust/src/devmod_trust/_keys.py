@@ -1,0 +1,188 @@
+"""Keys: Ed25519, and ECDSA with P-256 and SHA-256, in files of the forms PEM and OpenSSH.
+
+The key says by which algorithm a signature is checked, never what comes with the signature.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+
+from devmod.backend import open_regular
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from devmod_trust._envelope import Envelope
+
+#: The largest file of a key.
+MAX_KEY = 1 << 16
+
+
+class PublicKey:
+    """A key that checks signatures.
+
+    Attributes
+    ----------
+    path : str
+        Its file.
+    data : bytes
+        The key itself: SubjectPublicKeyInfo in DER. Two files of one key have equal ones.
+    keyid : str
+        The SHA-256 of `data` in hexadecimal. In an envelope it is a hint.
+    """
+
+    def __init__(self, key: object, path: str) -> None:
+        if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
+            ecdsa = key
+            self._check: Callable[[bytes, bytes], None] = lambda signature, message: ecdsa.verify(signature, message, ECDSA(SHA256()))
+        elif isinstance(key, Ed25519PublicKey):
+            self._check = key.verify
+        else:
+            raise FormatError(f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_remedy()}")
+        self.path = path
+        self.data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        self.keyid = sha256(self.data).hexdigest()
+
+    def has_signed(self, envelope: Envelope) -> bool:
+        """Return whether one of the signatures is by this key. Those with its keyid are tried first."""
+        message = envelope.message
+        return any(self.verify(each.sig, message) for each in sorted(envelope.signatures, key=lambda each: each.keyid != self.keyid))
+
+    def verify(self, signature: bytes, message: bytes) -> bool:
+        """Return whether a signature of a message is by this key."""
+        try:
+            self._check(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+
+class PrivateKey:
+    """A key that signs. `public` is its public key."""
+
+    def __init__(self, key: object, path: str) -> None:
+        if not isinstance(key, (Ed25519PrivateKey, EllipticCurvePrivateKey)):
+            raise FormatError(f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_remedy()}")
+        self.public = PublicKey(key.public_key(), path)
+        self._key = key
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of a message."""
+        return self._key.sign(message) if isinstance(self._key, Ed25519PrivateKey) else self._key.sign(message, ECDSA(SHA256()))
+
+
+def read_public_key(path: str) -> PublicKey:
+    """Read a public key: SubjectPublicKeyInfo in PEM, or OpenSSH's line.
+
+    Raises
+    ------
+    FormatError
+        The file has none, or one of another algorithm.
+    OSError
+        The file cannot be read.
+    """
+    data = _read(path)
+    if b"PRIVATE KEY-----" in data:
+        raise FormatError(f"{path!r} is a private key, which belongs to its owner alone: name the file with its public key")
+    try:
+        key = load_pem_public_key(data) if data.lstrip().startswith(b"-----BEGIN") else load_ssh_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        raise FormatError(f"{path!r} has no public key in PEM (BEGIN PUBLIC KEY) or in the form of OpenSSH: {_remedy()}") from None
+    return PublicKey(key, path)
+
+
+def read_private_key(path: str, ask: Callable[[], str]) -> PrivateKey:
+    """Read a private key, in PEM or in the form of OpenSSH. If it is encrypted, `ask` returns the passphrase.
+
+    Raises
+    ------
+    FormatError
+        The file has none, or one of another algorithm; the passphrase is wrong; or it is encrypted by OpenSSH, and bcrypt is missing.
+    OSError
+        The file cannot be read.
+    """
+    data = _read(path)
+    load = load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else load_pem_private_key
+    passphrase = None
+    try:
+        try:
+            key = load(data, None)
+        except TypeError:  # it is encrypted
+            passphrase = ask().encode()
+            key = load(data, passphrase)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        if "bcrypt" in str(error):
+            raise FormatError(f"{path!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt") from None
+        if passphrase is not None:
+            raise FormatError(f"{path!r} cannot be decrypted: the passphrase is wrong, or the file is damaged") from None
+        raise FormatError(f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_remedy()}") from None
+    return PrivateKey(key, path)
+
+
+def write_new_key(path: str, passphrase: str) -> PublicKey:
+    """Make an Ed25519 key. Write its private key to a new file that its owner alone can read, and its public key beside it (`public_path`).
+
+    Parameters
+    ----------
+    path
+        The file of the private key.
+    passphrase
+        What encrypts it; "": nothing.
+
+    Raises
+    ------
+    FileExistsError
+        One of both files exists. Nothing is written.
+    OSError
+        One of them cannot be written.
+    """
+    key = Ed25519PrivateKey.generate()
+    encryption: KeySerializationEncryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    _write_new(public_path(path), public, 0o644)
+    try:
+        _write_new(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), 0o600)
+    except BaseException:
+        os.unlink(public_path(path))
+        raise
+    return PublicKey(key.public_key(), public_path(path))
+
+
+def public_path(path: str) -> str:
+    """Return the path of the public key beside a private one: acme.pub for acme.pem, id.pub for id."""
+    root, suffix = os.path.splitext(path)
+    return f"{root if suffix == '.pem' else path}.pub"
+
+
+def _write_new(path: str, data: bytes, mode: int) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode), "wb") as file:
+        file.write(data)
+
+
+def _read(path: str) -> bytes:
+    with open_regular(path) as file:
+        return file.read(MAX_KEY)
+
+
+def _remedy() -> str:
+    return "`devmod keygen` makes one, and so does ssh-keygen -t ed25519"
