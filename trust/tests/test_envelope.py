@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from base64 import b64encode, urlsafe_b64encode
 from typing import Any
@@ -57,8 +58,6 @@ def test_a_statement_has_the_head_the_sources_and_the_tools() -> None:
         g=devmod.Origin("opencl", "libclang 19.1.0", [], {"g.cl": "3" * 64, "h.h": "2" * 64}),
         h=devmod.Origin("opencl"),
     )
-    import hashlib
-
     digest = hashlib.sha256(data[: 48 + int.from_bytes(data[12:16], "little")]).hexdigest()
     payload = statement_of(data)
     assert json.loads(payload) == {
@@ -98,8 +97,8 @@ def changed(**fields: Any) -> bytes:
         (b"[]", "it is no JSON object"),
         (
             b"9" * 5000,
-            "it is no JSON: Exceeds the limit (4300 digits) for integer string conversion: value has 5000 digits; use sys.set_int_max_str_digits() to increase the limit",
-        ),  # fmt: skip
+            "it is no JSON: Exceeds the limit ",
+        ),
         (changed(payloadType="text/plain"), "its payloadType is 'text/plain', and expected is 'application/vnd.in-toto+json'"),
         (changed(payloadType=None), "its payloadType is None, and expected is 'application/vnd.in-toto+json'"),
         (changed(signatures={}), "it has no list of signatures, and expected are 1 to 32"),
@@ -115,9 +114,9 @@ def changed(**fields: Any) -> bytes:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_envelope_is_refused(data: bytes, text: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared
+    with pytest.raises(ValueError) as caught:
         read_envelope(data)
-    assert str(caught.value).replace("Exceeds the limit (4300) ", "Exceeds the limit (4300 digits) ") == text
+    assert str(caught.value).partition("(4300")[0] == text
 
 
 def statement(**fields: Any) -> bytes:
@@ -158,7 +157,7 @@ KINDS = "('https://in-toto.io/Statement/v1', 'https://slsa.dev/provenance/v1', '
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_statement_is_refused(payload: bytes, text: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared
+    with pytest.raises(ValueError) as caught:
         read_statement(payload)
     assert str(caught.value).startswith(text)
 

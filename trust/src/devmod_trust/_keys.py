@@ -123,20 +123,23 @@ def read_private_key(path: str, ask: Callable[[], str]) -> PrivateKey:
     """
     data = _read(path)
     load = load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else load_pem_private_key
-    passphrase = None
+    key = _decode(load, data, path, None)
+    return PrivateKey(_decode(load, data, path, ask().encode()) if key is None else key, path)
+
+
+def _decode(load: Callable[[bytes, bytes | None], object], data: bytes, path: str, passphrase: bytes | None) -> object:
+    """Return a private key; None if it is encrypted, and there is no passphrase."""
     try:
-        try:
-            key = load(data, None)
-        except TypeError:  # it is encrypted
-            passphrase = ask().encode()
-            key = load(data, passphrase)
+        return load(data, passphrase)
+    except TypeError:
+        if passphrase is None:
+            return None
     except (ValueError, UnsupportedAlgorithm) as error:
         if "bcrypt" in str(error):
             raise FormatError(f"{path!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt") from None
-        if passphrase is not None:
-            raise FormatError(f"{path!r} cannot be decrypted: the passphrase is wrong, or the file is damaged") from None
-        raise FormatError(f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_remedy()}") from None
-    return PrivateKey(key, path)
+    if passphrase is None:
+        raise FormatError(f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_remedy()}")
+    raise FormatError(f"{path!r} cannot be decrypted: the passphrase is wrong, or the file is damaged")
 
 
 def write_new_key(path: str, passphrase: str) -> PublicKey:
