@@ -16,12 +16,15 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from checker import checker, policy
 from interruptible import interruptible_python
 
 import devmod
 from devmod import _cli
 from devmod.errors import DevmodError
 from devmod_webgpu._serve import Server
+
+__all__ = ["checker", "policy"]
 
 ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / "tests" / "golden" / "v1" / "tree.devmod"
@@ -372,3 +375,18 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: 
         process.stdout.close()
     assert code == 0
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.row("R46")
+def test_under_a_policy_the_bytes_that_were_checked_are_served(
+    checker: object, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the page, is not installed")
+    served: list[tuple[bool, bytes]] = []
+    file = tmp_path / "k.devmod"
+    file.write_bytes(WHOLE)
+    monkeypatch.setattr("devmod_webgpu._view._serve_plain", lambda each, *_: served.append((each.samefile(file), each.read_bytes())))
+    assert refused(capsys, file) == f"devmod: error: {file} has no signature\n"
+    (tmp_path / "k.devmod.sig").write_bytes(b"signed")
+    assert _cli.main(["view", str(file)]) == 0
+    assert served == [(False, WHOLE)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import io
+import json
 import os
 import sys
 import types
@@ -285,3 +286,29 @@ def test_without_a_policy_nothing_is_read_or_asked_when_a_file_is_opened(
     with pytest.raises(devmod.NotRegisteredError):  # the hook is asked before the first use, whoever registers it
         module["f"]
     assert checker.asked == [("k.devmod", "", HEAD, len(FILE), None, ())]
+
+
+# -- what commands say about signatures
+
+
+def test_inspect_shows_the_keys_of_signatures_as_a_strangers_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a k.devmod"
+    path.write_bytes(FILE)
+    signatures = tmp_path / "a k.devmod.sig"
+
+    def shown(content: bytes) -> tuple[object, str]:
+        signatures.write_bytes(content)
+        main(["inspect", str(path), "--json"])
+        signers = json.loads(capsys.readouterr().out)["signers"]
+        main(["inspect", str(path)])
+        return signers, next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Keys of"))
+
+    end = f". To check them: devmod check '{path}'"
+    start = "Keys of the signatures beside it, not checked: "
+    good = json.dumps({"signatures": [{"keyid": "acme"}, {"keyid": "\x1b[31m" + 100 * "x"}]}).encode()
+    assert shown(good) == (["acme", "\x1b[31m" + 75 * "x"], f"{start}'acme', '\\x1b[31m{75 * 'x'}'{end}")
+    for bad in (b"", b"[]", b"{}", b'{"signatures": [1]}', b"[" * 100_000, b"\xff", b'{"signatures": 1}'):
+        assert shown(bad) == ([], f"{start}none that can be read{end}")
+    signatures.unlink()
+    main(["inspect", str(path), "--json"])
+    assert "signers" not in json.loads(capsys.readouterr().out)

@@ -55,6 +55,12 @@ def test_one_file_is_written_again(capsys: pytest.CaptureFixture[str], files: li
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14) and not pytest.importorskip("backports.zstd"), reason="needs zstd")
+def test_signatures_are_not_those_of_the_new_file(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+    Path("a.devmod.sig").touch()
+    out = run(capsys, "bundle", "b.devmod", "a.devmod", "-o", "c.devmod")[1]
+    assert out.splitlines()[1:] == ["The signatures in a.devmod.sig are not of this file. Sign it with: devmod sign"]
+
+
 def test_a_file_is_compressed_and_decompressed(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
     before = Path("a.devmod").read_bytes()
     assert run(capsys, "bundle", "a.devmod", "-o", "c.devmod", "--compress", "zstd:19")[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from devmod._cli._output import STDIN, standard_input
 from devmod._formats.bundle_file import tree_of
 from devmod._formats.index import MAGIC, MAX_DEPTH, aligned
 from devmod._formats.raw import read_payload
+from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.bundle import BundleModule
@@ -69,7 +71,20 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
         if compared.isdisjoint(candidates):  # many bundles may share a candidate
             described["common"] = partial(_common_functions, bundle)
         compared |= candidates
-    return {"file": name, "format": form, "bytes": count, "verified": verified, **checked, "module": tree, **missing}
+    signers = {} if (keys := _signers(name)) is None else {"signers": keys}
+    return {"file": name, "format": form, "bytes": count, **signers, "verified": verified, **checked, "module": tree, **missing}
+
+
+def _signers(name: str) -> list[str] | None:
+    """Return what the signatures beside a file call their keys; None if there are no signatures. Nobody has checked them."""
+    try:
+        with open_regular(f"{name}.sig") as file:
+            envelope: Any = json.loads(file.read(MAX_SIGNATURE))
+        return [str(each["keyid"])[:80] for each in envelope["signatures"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return []
+    except OSError:
+        return None
 
 
 def _verified(module: Module, name: str) -> bool:

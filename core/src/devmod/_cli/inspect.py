@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import methodcaller
+from shlex import quote
 from typing import Any
 
 import click
@@ -104,6 +105,10 @@ def command(
         echo(f"{description['file']}: {description['format']}{'' if count is None else f', {size(count)}'}")
         echo_all(_lines_of(description["module"], "", []))
     echo()
+    if "signers" in description:
+        keys = ", ".join(map(repr, description["signers"][:_MAX_NAMES])) or "none that can be read"
+        echo(f"Keys of the signatures beside it, not checked: {keys}. To check them: devmod check {quote(file)}")
+        echo()
     if verify:
         echo(f"Digests compared: {description['verified']}; all match.")
         programs = description["programs"]

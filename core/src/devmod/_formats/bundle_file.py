@@ -10,18 +10,7 @@ import os
 import sys
 
 from devmod._formats import index as _index
-from devmod._formats.index import (
-    BUNDLE,
-    HEADER,
-    MAGIC,
-    Entry,
-    aligned,
-    index_length,
-    not_a_bundle,
-    read_head,
-    read_index,
-    read_origin,
-)
+from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._modules.module import LibraryModule, Module, holds_candidates
 from devmod._modules.stored import StoredModule, slices
@@ -38,6 +27,7 @@ if TYPE_CHECKING:
 
     from devmod._modules.agreement import Agreement
     from devmod._modules.bundle import BundleModule
+    from devmod._values.code import Binary
 
 
 def bundle(*modules: Module, mixed: bool = False) -> Module:
@@ -294,10 +284,9 @@ def _open(
     package: str = "",
     signature: bytes | None = None,
 ) -> Module:
-    size, head = len(data), data
-    if paths:
-        head = memoryview(bytes(data[: HEADER + index_length(data, place)]))
-    end = HEADER + len(read_head(head, place))
+    size = len(data)
+    head: Binary = bytes(data[: HEADER + _index.index_length(data, place)]) if paths else data
+    end = HEADER + len(read_head(memoryview(head), place))
     start = aligned(end)
     if size < start:
         raise FormatError(f"{place} is cut short: {size} bytes, and its head alone takes {start}")
@@ -306,7 +295,7 @@ def _open(
         if any(data[end:start]):
             raise FormatError(_not_zero(place))
         read = _copies(data[start:], place)
-    return tree_of(FileHead(head[:end], place, source, size, package, signature, paths), size - start, read, prefer)
+    return tree_of(FileHead(head if paths else data[:end], place, source, size, package, signature, paths), size - start, read, prefer)
 
 
 def _copies(data: memoryview, place: str) -> Callable[[int, int, bytes | None], memoryview]:
@@ -341,7 +330,7 @@ def tree_of(head: FileHead, available: int, read: Callable[[int, int, bytes | No
     """
     if head.paths:
         head.check()
-    index, place, version = head.data[HEADER:], head.place, head.data[8]
+    index, place, version = memoryview(head.data)[HEADER:], head.place, head.data[8]
     kinds = tuple(prefer)
     if prefer:
         from devmod._modules.bundle import kinds_in
@@ -388,5 +377,5 @@ def _module_of(
         return _bundle_of((), prefer)
     if entry.offset is None:
         return LibraryModule()
-    origin = None if entry.origin_at < 0 else lambda: read_origin(head.data[HEADER:], entry, number, head.place)
+    origin = None if entry.origin_at < 0 else lambda: read_origin(memoryview(head.data)[HEADER:], entry, number, head.place)
     return StoredModule(entry, read, head.place, read_origin=origin, head=head)

@@ -13,7 +13,9 @@ from devmod.errors import ArgumentError, DevmodError, TrustError, admission_hint
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import BinaryIO
+    from typing import Any, BinaryIO
+
+    from devmod._values.code import Binary
 
 VARIABLE = "DEVMOD_TRUST"
 #: What a policy names as the source of bytes in memory.
@@ -83,28 +85,25 @@ class FileHead:
         The policies, from `policies`.
     """
 
-    __slots__ = ("_asked", "_package", "_signature", "_size", "_source", "data", "paths", "place")
-
     def __init__(
-        self, data: memoryview, place: str, source: str, size: int, package: str, signature: bytes | None, paths: tuple[str, ...]
+        self, data: Binary, place: str, source: str, size: int, package: str, signature: bytes | None, paths: tuple[str, ...]
     ) -> None:
-        self.data = data
-        self.place = place
-        self.paths = paths
-        self._source, self._size, self._package, self._signature = source, size, package, signature
-        self._asked = False
+        self.data, self.place, self.paths = data, place, paths
+        self._question: dict[str, Any] = {
+            "place": source, "package": package, "head": data, "size": size, "signature": signature, "policies": paths,
+        }  # fmt: skip
 
     def check(self) -> None:
         """Ask once. Raise TrustError under a policy, or what a plugin raises."""
-        if not self._asked:
-            _ask(self.place, self._source, self._package, bytes(self.data), self._size, self._signature, self.paths)
-            self._asked = True
+        if self._question:
+            _ask(self.place, self._question)
+            self._question = {}
 
 
 def check_raw(place: str, source: str = MEMORY) -> None:
     """Raise TrustError if there are policies, and one refuses what has no index: payloads, the bytes of one module, TVM's files."""
     if paths := policies():
-        _ask(place, source, "", b"", -1, None, paths)
+        FileHead(b"", place, source, -1, "", None, paths).check()
 
 
 def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
@@ -116,18 +115,18 @@ def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
         return None
 
 
-def _ask(place: str, source: str, package: str, head: bytes, size: int, signature: bytes | None, paths: tuple[str, ...]) -> None:
+def _ask(place: str, question: dict[str, Any]) -> None:
     from devmod._plugins import hooks
     from devmod._plugins.claim import normalize_name
     from devmod._plugins.discovery import shared_scan
 
-    is_checked = not paths
+    is_checked = no_policy = not question["policies"]
     with shared_scan():
         for claim, call in hooks.callers(_HOOK, ""):
             try:
-                call(place=source, package=package, head=head, size=size, signature=signature, policies=paths)
+                call(**question)
             except Exception as error:
-                if not paths or isinstance(error, DevmodError):
+                if no_policy or isinstance(error, DevmodError):
                     raise
                 raise TrustError(
                     f"{place} is refused: the check by {claim.provider} failed: {describe_error(error)}", distribution=claim.distribution

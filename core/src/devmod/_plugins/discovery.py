@@ -28,6 +28,8 @@ _MANY_NAMES = 500
 
 #: The folders that this process has read, by real path. Each use checks them for changes.
 _folders_read: dict[str, Folder] = {}
+#: The real paths of entries of sys.path that were looked at.
+_real_paths: dict[str, str] = {}
 
 
 class _Scan:
@@ -136,14 +138,26 @@ def _folders() -> Iterator[tuple[Folder, Iterable[Distribution]]]:
     for entry in list(sys.path):
         if isinstance(entry, str):
             try:
-                path = os.path.realpath(entry)  # '' and relative entries are relative to the working directory
-                status = os.stat(path)
+                path, status = _real_path(entry)
             except (OSError, ValueError):
                 continue
             if path not in seen:
                 seen.add(path)
                 folder = _folder(path, status)
                 yield folder, folder.distributions
+
+
+def _real_path(entry: str) -> tuple[str, os.stat_result]:
+    """Return the real path of an entry of sys.path, and its status. To find it takes longer than to see that it is the known one."""
+    status = os.stat(entry or os.curdir)  # '' and relative entries are relative to the working directory
+    path = _real_paths.get(entry)
+    try:
+        if path is not None and (path == entry or os.path.samestat(os.stat(path), status)):
+            return path, status
+    except OSError:  # it was moved
+        pass
+    path = _real_paths[entry] = os.path.realpath(entry)
+    return path, os.stat(path)
 
 
 def _folder(path: str, status: os.stat_result) -> Folder:

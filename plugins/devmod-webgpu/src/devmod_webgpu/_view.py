@@ -45,12 +45,15 @@ def command(file: Path, port: int, no_open: bool) -> None:
 
 
 def _serve(file: Path, shown: str, port: int, no_open: bool) -> None:
-    """Serve a file, which `shown` names in messages, until Ctrl-C. Browsers cannot decompress zstd: a compressed file is decompressed."""
+    """Serve a file, which `shown` names in messages, until Ctrl-C. Browsers cannot decompress zstd: a compressed file is decompressed.
+
+    Under a policy the bytes that were checked are served, whatever the file has become.
+    """
     import devmod
-    from devmod.backend import temporary_folder, walk
+    from devmod.backend import policies, temporary_folder, walk
 
     module = devmod.load(file)  # an error in the file is shown here, and not in a page
-    if not any(each.origin is not None and "compression" in each.origin.extra for each in walk(module)):
+    if not policies() and not any(each.origin is not None and "compression" in each.origin.extra for each in walk(module)):
         _serve_plain(file, shown, port, no_open)
         return
     with temporary_folder() as folder:

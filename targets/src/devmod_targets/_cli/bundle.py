@@ -47,3 +47,6 @@ def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: 
         kinds = dict.fromkeys(each.kind for each in modules)
         amount = "1 candidate" if len(modules) == 1 else f"{len(modules)} candidates"
         echo(f"{output}: {size(output.stat().st_size)}, {amount} ({', '.join(kinds)})")
+        for file in files:
+            if Path(f"{file}.sig").exists():
+                echo(f"The signatures in {file}.sig are not of this file. Sign it with: devmod sign")
