@@ -20,8 +20,8 @@ from devmod_trust._policy import File, check
 Change = Callable[[dict[str, Any]], object]
 
 
-def never() -> str:
-    raise AssertionError("nothing is encrypted")
+def never(path: str) -> str:
+    raise AssertionError(f"{path} is not encrypted")
 
 
 def key(name: str = "acme") -> PrivateKey:
@@ -42,7 +42,10 @@ def signed(path: str, *keys: str, data: bytes | None = None, name: str = "acme/f
     Path(path).parent.mkdir(exist_ok=True)
     Path(path).write_bytes(bundle() if data is None else data)
     Path(f"{path}.sig").unlink(missing_ok=True)
-    sign(path, *(key(each) for each in keys or ("acme",)), name=name, version=version)
+    names = keys or ("acme",)
+    for each in names:
+        key(each)
+    sign(path, *(f"{each}.pem" for each in names), name=name, version=version)
     return Path(f"{path}.sig").read_bytes()
 
 

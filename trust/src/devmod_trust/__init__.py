@@ -10,9 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from devmod_trust._keys import PrivateKey
-
-__all__ = ["read_key", "sign"]
+__all__ = ["sign"]
 
 
 @HookimplMarker("devmod")
@@ -24,36 +22,14 @@ def devmod_verify(place: str, package: str, head: bytes, signature: bytes | None
         check(File(place, package, head, signature), policies)
 
 
-def read_key(path: str | os.PathLike[str], passphrase: Callable[[], str] | None = None) -> PrivateKey:
-    """Read a private key for `sign`: Ed25519, or ECDSA with P-256, in PEM or in the form of OpenSSH.
-
-    Parameters
-    ----------
-    path
-        The file.
-    passphrase
-        Called if the key is encrypted. None: such a key is an error.
-
-    Raises
-    ------
-    FormatError
-        The file has no such key, or the passphrase is wrong or missing.
-    OSError
-        The file cannot be read.
-    """
-    from devmod.backend import file_name
-    from devmod.errors import FormatError
-    from devmod_trust._keys import read_private_key
-
-    name = file_name(path)
-
-    def refuse() -> str:
-        raise FormatError(f"read_key: {name!r} is encrypted; expected is the parameter passphrase, which returns what decrypts it")
-
-    return read_private_key(name, passphrase or refuse)
-
-
-def sign(path: str | os.PathLike[str], *keys: PrivateKey, name: str, version: int, replace: bool = False) -> str:
+def sign(
+    path: str | os.PathLike[str],
+    *keys: str | os.PathLike[str],
+    name: str,
+    version: int,
+    passphrase: Callable[[str], str] | None = None,
+    replace: bool = False,
+) -> str:
     """Sign a file. Its signatures are in a file beside it, whose name ends with ``.sig``.
 
     Parameters
@@ -61,11 +37,14 @@ def sign(path: str | os.PathLike[str], *keys: PrivateKey, name: str, version: in
     path
         The ``.devmod`` file. Each of its payloads is compared with its digest first.
     keys
-        The keys, from `read_key`. A signature is added to those of other keys, if these are of the same file, name and version.
+        The files of private keys: Ed25519, or ECDSA with P-256, in PEM or in the form of OpenSSH. Their signatures are added to those
+        of other keys, if these are of the same file, name and version.
     name
         What policies compare, such as "acme/softmax".
     version
         A number that grows, so that a policy can refuse old files.
+    passphrase
+        Called with the path of a key that is encrypted. None: such a key is an error.
     replace
         Whether to drop the signatures that are of another file, name or version.
 
@@ -77,13 +56,14 @@ def sign(path: str | os.PathLike[str], *keys: PrivateKey, name: str, version: in
     Raises
     ------
     FormatError
-        The file is no bundle or is damaged, or the file with the signatures is invalid or has those of another file, name or version.
+        The file is no bundle or is damaged, a key is invalid, or the file with the signatures is invalid or has those of another file,
+        name or version.
     ArgumentError
-        `name` or `version` is invalid, or there is no key.
+        `name` or `version` is invalid, there is no key, or a key is encrypted and there is no `passphrase`.
     OSError
         A file cannot be read or written.
     """
     from devmod.backend import file_name
     from devmod_trust._sign import sign_file
 
-    return sign_file(file_name(path), keys, name, version, replace)
+    return sign_file(file_name(path), [file_name(key) for key in keys], name, version, passphrase, replace)

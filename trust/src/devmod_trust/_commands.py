@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from functools import cache
 from typing import Any
 
 import click
@@ -11,12 +11,10 @@ import click
 from devmod.backend import policies
 from devmod.commands import debug_option, echo, print_json
 from devmod.errors import TrustError
-from devmod_trust import _keys, read_key
-from devmod_trust import sign as sign_file
 from devmod_trust._envelope import MAX_VERSION, read_envelope, read_statement
-from devmod_trust._policy import File, Taken
-from devmod_trust._policy import check as check_policies
-from devmod_trust._sign import read_bundle, signature_path
+from devmod_trust._sign import read_bundle, sign_file
+
+_EXISTING = click.Path(exists=True, dir_okay=False)
 
 
 @click.command(
@@ -36,10 +34,11 @@ def keygen(output: str, encrypt: bool) -> None:
 
     No file is replaced. `devmod sign` also takes keys of ssh-keygen and openssl: Ed25519, and ECDSA with P-256.
     """
-    passphrase = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if encrypt else ""
-    public = _keys.write_new_key(output, passphrase)
+    from devmod_trust._keys import write_new_key
+
+    public = write_new_key(output, click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if encrypt else "")
     echo(f"{output}: the private key; keep it secret")
-    echo(f"{public.path}: the public key {public.keyid[:16]}, for the `keys` of a policy")
+    echo(f"{public}: the public key, for the `keys` of a policy")
 
 
 @click.command(
@@ -48,12 +47,11 @@ def keygen(output: str, encrypt: bool) -> None:
     epilog="""\b
 Examples:
   devmod sign softmax.devmod --key acme.pem --name acme/softmax --version 3
-  devmod sign softmax.devmod --key bob.pem --name acme/softmax --version 3      # a second signer
-  devmod sign softmax.devmod --key ~/.ssh/id_ed25519 --name acme/softmax --version 4 --replace
+  devmod sign softmax.devmod --key ~/.ssh/id_ed25519 --name acme/softmax --version 3    # a second signer
 """,
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False))
-@click.option("--key", "keys", metavar="KEY", required=True, multiple=True, type=click.Path(exists=True, dir_okay=False),
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_EXISTING)
+@click.option("--key", "keys", metavar="KEY", required=True, multiple=True, type=_EXISTING,
               help="The file of a private key, in PEM or OpenSSH's form. Several times: several signers.")  # fmt: skip
 @click.option("--name", required=True, help="The name that policies compare, such as acme/softmax.")
 @click.option("--version", required=True, type=click.IntRange(0, MAX_VERSION), help="A number that grows: a policy can refuse lower ones.")
@@ -65,10 +63,9 @@ def sign(files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int,
     The statement has the name, the version, and the tools and the digests of the sources by which FILE was built. If FILE.sig is of the
     same statement, the signature is added to it. The passphrase of an encrypted key is asked for.
     """
-    read = [read_key(key, partial(click.prompt, f"Passphrase of {key}", hide_input=True, err=True)) for key in keys]
+    ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
     for file in files:
-        path = sign_file(file, *read, name=name, version=version, replace=replace)
-        echo(f"{path}: {name}, version {version}; signed by {', '.join(each.public.keyid[:16] for each in read)}")
+        echo(f"{sign_file(file, keys, name, version, ask, replace)}: {name}, version {version}; signed with {', '.join(keys)}")
 
 
 @click.command(
@@ -78,7 +75,6 @@ def sign(files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int,
 Examples:
   devmod check softmax.devmod --policy trust.toml
   devmod check softmax.devmod --policy trust.toml --source https://acme.example/softmax.devmod    # before an upload
-  devmod check softmax.devmod --json
 
 \b
 Exit status:
@@ -86,8 +82,8 @@ Exit status:
   1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error
 """,
 )
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--policy", "paths", metavar="POLICY", multiple=True, type=click.Path(exists=True, dir_okay=False),
+@click.argument("file", type=_EXISTING)
+@click.option("--policy", "paths", metavar="POLICY", multiple=True, type=_EXISTING,
               help="The policy's file; several times: each must take FILE, and so must those in DEVMOD_TRUST.")  # fmt: skip
 @click.option("--source", metavar="URL|PATH|package:NAME|memory", help="Check FILE as if it came from there.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -98,27 +94,31 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
 
     Each payload is compared with its digest. No kernel is run: `devmod verify` does that.
     """
+    from devmod_trust import _policy
+
     _, head, signature = read_bundle(file)
-    place, package = source or os.path.realpath(file), ""
-    if source and source.startswith("package:"):
-        place, package = os.path.realpath(file), source.removeprefix("package:")
-    elif source and source != "memory" and "://" not in source:
-        place = os.path.realpath(source)
-    taken: list[Taken] = []
-    refusal = ""
+    place, package = source or file, ""
+    if place.startswith("package:"):
+        place, package = file, place.removeprefix("package:")
+    if place != "memory" and "://" not in place:
+        place = os.path.realpath(place)
+    claims, taken, refusal = _claims(signature), [], ""
     try:
         known = (*policies(), *paths)
         if not known:
             raise TrustError(f"nothing says whether {file!r} may be used: give --policy, or set DEVMOD_TRUST")
-        taken = check_policies(File(place, package, head, signature), known)
+        taken = _policy.check(_policy.File(place, package, head, signature), known)
     except TrustError as error:
         refusal = str(error)
-    claims = _claims(signature)
     if as_json:
-        rows = [{"policy": each.policy, "rule": each.rule, "keys": [*each.keys]} for each in taken]
-        print_json({"file": file, "source": source or place, "taken": not refusal, "refusal": refusal, "claims": claims, "rules": rows})
+        rules = [each._asdict() for each in taken]
+        print_json({"file": file, "source": source or place, "taken": not refusal, "refusal": refusal, "claims": claims, "rules": rules})
         context.exit(1 if refusal else 0)
-    echo(f"{signature_path(file)} claims: {_claims_text(claims)}")
+    text = f"nothing: {claims['problem']}"
+    if not claims["problem"]:
+        keys = ", ".join(each[:16] or "an unnamed key" for each in claims["keys"])
+        text = f"{claims['name']}, version {claims['version']}; signed by {keys}"
+    echo(f"{file}.sig claims: {text}")
     if refusal:
         raise TrustError(refusal)
     for each in taken:
@@ -131,14 +131,7 @@ def _claims(signature: bytes | None) -> dict[str, Any]:
         return {"problem": "it is missing"}
     try:
         envelope = read_envelope(signature)
-        statement = read_statement(envelope.payload)
+        keys = [each.keyid for each in envelope.signatures]
+        return {"problem": "", **read_statement(envelope.payload)._asdict(), "keys": keys}
     except ValueError as error:
         return {"problem": f"it is invalid: {error}"}
-    return {**statement._asdict(), "keys": [each.keyid for each in envelope.signatures]}
-
-
-def _claims_text(claims: dict[str, Any]) -> str:
-    if "problem" in claims:
-        return f"nothing: {claims['problem']}"
-    keys = ", ".join(each[:16] or "an unnamed key" for each in claims["keys"])
-    return f"{claims['name']}, version {claims['version']}; signed by {keys}"

@@ -74,29 +74,18 @@ def head_of(data: bytes) -> bytes:
 
 def make_statement(module: Module, head: bytes, name: str, version: int) -> bytes:
     """Return the payload for a file. It depends on the file, the name and the version alone, so that several can sign the same."""
-    sources: set[tuple[str, str]] = set()
-    toolchains: set[str] = set()
-    for origin in {id(each): each.origin for each in walk(module)}.values():
-        if origin is not None:
-            sources.update(origin.sources.items())
-            toolchains.add(origin.toolchain)
-    tools: dict[str, set[str]] = {}
-    for each in filter(None, toolchains):
-        tool, _, number = each.rpartition(" ")
-        tools.setdefault(tool or each, set()).add(number)
-    found = [{"digest": {"sha256": digest}, "name": source} for source, digest in sorted(sources)]
-    definition = {
-        "buildType": _BUILD,
-        "externalParameters": {"name": name, "version": version},
-        "resolvedDependencies": found if len(found) <= MAX_SOURCES else [],
-    }
-    builder = {"id": _BUILD, "version": {tool: ", ".join(sorted(numbers)) for tool, numbers in tools.items()}}
-    statement = {
-        "_type": _STATEMENT,
-        "predicate": {"buildDefinition": definition, "runDetails": {"builder": builder}},
-        "predicateType": _PREDICATE,
-        "subject": [{"digest": {"sha256": sha256(head).hexdigest()}, "name": name}],
-    }
+    origins = [origin for each in walk(module) if (origin := each.origin) is not None]
+    sources = sorted({item for origin in origins for item in origin.sources.items()})
+    tools: dict[str, str] = {}
+    for toolchain in sorted({origin.toolchain for origin in origins} - {""}):
+        tool, _, number = toolchain.rpartition(" ")
+        tools[tool or number] = f"{tools[tool]}, {number}" if tool in tools else number
+    found = [{"digest": {"sha256": digest}, "name": source} for source, digest in sources]
+    definition: dict[str, object] = {"buildType": _BUILD, "externalParameters": {"name": name, "version": version}}
+    definition["resolvedDependencies"] = found if len(found) <= MAX_SOURCES else []
+    predicate = {"buildDefinition": definition, "runDetails": {"builder": {"id": _BUILD, "version": tools}}}
+    subject = [{"digest": {"sha256": sha256(head).hexdigest()}, "name": name}]
+    statement = {"_type": _STATEMENT, "predicate": predicate, "predicateType": _PREDICATE, "subject": subject}
     return json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -109,9 +98,8 @@ def read_envelope(data: bytes) -> Envelope:
         raise ValueError(f"its payloadType is {_short(envelope.get('payloadType'))}, and expected is {PAYLOAD_TYPE!r}")
     found = envelope.get("signatures")
     if not isinstance(found, list) or not 1 <= len(found) <= MAX_SIGNATURES:
-        raise ValueError(
-            f"it has {len(found) if isinstance(found, list) else 'no list of'} signatures, and expected are 1 to {MAX_SIGNATURES}"
-        )
+        count = len(found) if isinstance(found, list) else "no list of"
+        raise ValueError(f"it has {count} signatures, and expected are 1 to {MAX_SIGNATURES}")
     signatures = []
     for each in found:
         if not isinstance(each, dict) or not isinstance(each.get("keyid", ""), str):

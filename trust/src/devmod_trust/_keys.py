@@ -9,21 +9,10 @@ import os
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePrivateKey, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    KeySerializationEncryption,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-    load_ssh_private_key,
-    load_ssh_public_key,
-)
 
 from devmod.backend import open_regular
 from devmod.errors import FormatError
@@ -36,6 +25,7 @@ if TYPE_CHECKING:
 
 #: The largest file of a key.
 MAX_KEY = 1 << 16
+_REMEDY = "`devmod keygen` makes one, and so does ssh-keygen -t ed25519"
 
 
 class PublicKey:
@@ -43,8 +33,6 @@ class PublicKey:
 
     Attributes
     ----------
-    path : str
-        Its file.
     data : bytes
         The key itself: SubjectPublicKeyInfo in DER. Two files of one key have equal ones.
     keyid : str
@@ -52,15 +40,10 @@ class PublicKey:
     """
 
     def __init__(self, key: object, path: str) -> None:
-        if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
-            ecdsa = key
-            self._check: Callable[[bytes, bytes], None] = lambda signature, message: ecdsa.verify(signature, message, ECDSA(SHA256()))
-        elif isinstance(key, Ed25519PublicKey):
-            self._check = key.verify
-        else:
-            raise FormatError(f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_remedy()}")
-        self.path = path
-        self.data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        if not isinstance(key, Ed25519PublicKey) and not (isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1)):
+            raise FormatError(f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_REMEDY}")
+        self._key = key
+        self.data = key.public_bytes(forms.Encoding.DER, forms.PublicFormat.SubjectPublicKeyInfo)
         self.keyid = sha256(self.data).hexdigest()
 
     def has_signed(self, envelope: Envelope) -> bool:
@@ -71,7 +54,10 @@ class PublicKey:
     def verify(self, signature: bytes, message: bytes) -> bool:
         """Return whether a signature of a message is by this key."""
         try:
-            self._check(signature, message)
+            if isinstance(self._key, Ed25519PublicKey):
+                self._key.verify(signature, message)
+            else:
+                self._key.verify(signature, message, ECDSA(SHA256()))
         except InvalidSignature:
             return False
         return True
@@ -81,14 +67,14 @@ class PrivateKey:
     """A key that signs. `public` is its public key."""
 
     def __init__(self, key: object, path: str) -> None:
-        if not isinstance(key, (Ed25519PrivateKey, EllipticCurvePrivateKey)):
-            raise FormatError(f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_remedy()}")
-        self.public = PublicKey(key.public_key(), path)
+        self.public = PublicKey(key.public_key() if isinstance(key, (Ed25519PrivateKey, EllipticCurvePrivateKey)) else key, path)
         self._key = key
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of a message."""
-        return self._key.sign(message) if isinstance(self._key, Ed25519PrivateKey) else self._key.sign(message, ECDSA(SHA256()))
+        arguments = () if isinstance(self._key, Ed25519PrivateKey) else (ECDSA(SHA256()),)
+        signature: bytes = self._key.sign(message, *arguments)  # type: ignore[attr-defined]
+        return signature
 
 
 def read_public_key(path: str) -> PublicKey:
@@ -105,14 +91,14 @@ def read_public_key(path: str) -> PublicKey:
     if b"PRIVATE KEY-----" in data:
         raise FormatError(f"{path!r} is a private key, which belongs to its owner alone: name the file with its public key")
     try:
-        key = load_pem_public_key(data) if data.lstrip().startswith(b"-----BEGIN") else load_ssh_public_key(data)
+        key = forms.load_pem_public_key(data) if data.lstrip().startswith(b"-----BEGIN") else forms.load_ssh_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
-        raise FormatError(f"{path!r} has no public key in PEM (BEGIN PUBLIC KEY) or in the form of OpenSSH: {_remedy()}") from None
+        raise FormatError(f"{path!r} has no public key in PEM (BEGIN PUBLIC KEY) or in the form of OpenSSH: {_REMEDY}") from None
     return PublicKey(key, path)
 
 
-def read_private_key(path: str, ask: Callable[[], str]) -> PrivateKey:
-    """Read a private key, in PEM or in the form of OpenSSH. If it is encrypted, `ask` returns the passphrase.
+def read_private_key(path: str, ask: Callable[[str], str]) -> PrivateKey:
+    """Read a private key, in PEM or in the form of OpenSSH. If it is encrypted, `ask` returns the passphrase of the file.
 
     Raises
     ------
@@ -122,13 +108,13 @@ def read_private_key(path: str, ask: Callable[[], str]) -> PrivateKey:
         The file cannot be read.
     """
     data = _read(path)
-    load = load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else load_pem_private_key
-    key = _decode(load, data, path, None)
-    return PrivateKey(_decode(load, data, path, ask().encode()) if key is None else key, path)
+    key = _decode(data, path, None)
+    return PrivateKey(_decode(data, path, ask(path).encode()) if key is None else key, path)
 
 
-def _decode(load: Callable[[bytes, bytes | None], object], data: bytes, path: str, passphrase: bytes | None) -> object:
+def _decode(data: bytes, path: str, passphrase: bytes | None) -> object:
     """Return a private key; None if it is encrypted, and there is no passphrase."""
+    load = forms.load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else forms.load_pem_private_key
     try:
         return load(data, passphrase)
     except TypeError:
@@ -138,17 +124,17 @@ def _decode(load: Callable[[bytes, bytes | None], object], data: bytes, path: st
         if "bcrypt" in str(error):
             raise FormatError(f"{path!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt") from None
     if passphrase is None:
-        raise FormatError(f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_remedy()}")
+        raise FormatError(f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_REMEDY}")
     raise FormatError(f"{path!r} cannot be decrypted: the passphrase is wrong, or the file is damaged")
 
 
-def write_new_key(path: str, passphrase: str) -> PublicKey:
-    """Make an Ed25519 key. Write its private key to a new file that its owner alone can read, and its public key beside it (`public_path`).
+def write_new_key(path: str, passphrase: str) -> str:
+    """Make an Ed25519 key. Write it to a new file that its owner alone can read, and its public key beside it. Return the second path.
 
     Parameters
     ----------
     path
-        The file of the private key.
+        The file of the private key. That of the public key has ``.pub`` in the place of ``.pem`` or after another name.
     passphrase
         What encrypts it; "": nothing.
 
@@ -159,22 +145,15 @@ def write_new_key(path: str, passphrase: str) -> PublicKey:
     OSError
         One of them cannot be written.
     """
-    key = Ed25519PrivateKey.generate()
-    encryption: KeySerializationEncryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    _write_new(public_path(path), public, 0o644)
+    key, public = Ed25519PrivateKey.generate(), f"{path.removesuffix('.pem')}.pub"
+    encryption = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
+    _write_new(public, key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo), 0o644)
     try:
-        _write_new(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), 0o600)
+        _write_new(path, key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, encryption), 0o600)
     except BaseException:
-        os.unlink(public_path(path))
+        os.unlink(public)
         raise
-    return PublicKey(key.public_key(), public_path(path))
-
-
-def public_path(path: str) -> str:
-    """Return the path of the public key beside a private one: acme.pub for acme.pem, id.pub for id."""
-    root, suffix = os.path.splitext(path)
-    return f"{root if suffix == '.pem' else path}.pub"
+    return public
 
 
 def _write_new(path: str, data: bytes, mode: int) -> None:
@@ -185,7 +164,3 @@ def _write_new(path: str, data: bytes, mode: int) -> None:
 def _read(path: str) -> bytes:
     with open_regular(path) as file:
         return file.read(MAX_KEY)
-
-
-def _remedy() -> str:
-    return "`devmod keygen` makes one, and so does ssh-keygen -t ed25519"

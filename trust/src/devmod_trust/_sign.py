@@ -1,4 +1,4 @@
-"""Sign a file, and read what is signed of one."""
+"""Sign a file, and read a file with its signatures."""
 
 from __future__ import annotations
 
@@ -7,24 +7,12 @@ from typing import NamedTuple
 import devmod
 from devmod.backend import loads_own, open_regular, replacing, walk
 from devmod.errors import ArgumentError, FormatError
-from devmod_trust._envelope import (
-    MAX_SIGNATURES,
-    MAX_SIZE,
-    MAX_VERSION,
-    Envelope,
-    Signature,
-    differences,
-    head_of,
-    make_statement,
-    name_problem,
-    read_envelope,
-)
+from devmod_trust import _envelope
+from devmod_trust._envelope import MAX_SIGNATURES, MAX_SIZE, MAX_VERSION, Envelope, Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from devmod_trust._keys import PrivateKey
+    from collections.abc import Callable, Sequence
 
 
 class Bundle(NamedTuple):
@@ -33,11 +21,6 @@ class Bundle(NamedTuple):
     module: devmod.Module
     head: bytes
     signature: bytes | None
-
-
-def signature_path(path: str) -> str:
-    """Return the path of the file with the signatures of a file."""
-    return f"{path}.sig"
 
 
 def read_bundle(path: str) -> Bundle:
@@ -60,44 +43,59 @@ def read_bundle(path: str) -> Bundle:
     except FormatError as error:
         raise FormatError(str(error).replace("the bundle in memory", repr(path))) from None
     try:
-        with open_regular(signature_path(path)) as file:
-            return Bundle(module, head_of(data), file.read(MAX_SIZE + 1))
+        with open_regular(f"{path}.sig") as file:
+            return Bundle(module, _envelope.head_of(data), file.read(MAX_SIZE + 1))
     except FileNotFoundError:
-        return Bundle(module, head_of(data), None)
+        return Bundle(module, _envelope.head_of(data), None)
 
 
-def sign_file(path: str, keys: Sequence[PrivateKey], name: str, version: int, replace: bool) -> str:
+def sign_file(
+    path: str, keys: Sequence[str], name: str, version: int, passphrase: Callable[[str], str] | None = None, replace: bool = False
+) -> str:
     """Do what `devmod_trust.sign` describes."""
-    if problem := name_problem(name):
+    from devmod_trust._keys import read_private_key
+
+    def refuse(key: str) -> str:
+        raise ArgumentError(f"sign: {key!r} is encrypted; expected is passphrase, which returns what decrypts it", argument="passphrase")
+
+    if not keys:
+        raise ArgumentError("sign: expected the path of a private key", argument="keys")
+    envelope, others = open_envelope(path, name, version, replace)
+    made = {}
+    for key in keys:
+        private = read_private_key(key, passphrase or refuse)
+        made[private.public.keyid] = Signature(private.public.keyid, private.sign(envelope.message))
+    kept = [each for each in others if each.keyid not in made]
+    return write_envelope(path, envelope._replace(signatures=(*kept, *made.values())))
+
+
+def open_envelope(path: str, name: str, version: int, replace: bool) -> tuple[Envelope, tuple[Signature, ...]]:
+    """Return an envelope without signatures for a file, and the signatures beside the file, which are of the same statement."""
+    if problem := _envelope.name_problem(name):
         raise ArgumentError(f"sign: name: {problem}", argument="name")
     if type(version) is not int or not 0 <= version <= MAX_VERSION:
         raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
-    if not keys:
-        raise ArgumentError("sign: expected a key, from read_key", argument="keys")
     module, head, old = read_bundle(path)
-    envelope = Envelope(make_statement(module, head, name, version), ())
-    signatures = {key.public.keyid: Signature(key.public.keyid, key.sign(envelope.message)) for key in keys}
-    others = _others(path, old, envelope.payload, replace)
-    envelope = envelope._replace(signatures=(*(each for each in others if each.keyid not in signatures), *signatures.values()))
-    data = envelope.to_bytes()
-    if len(envelope.signatures) > MAX_SIGNATURES or len(data) > MAX_SIZE:
-        raise FormatError(f"{signature_path(path)!r} would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIZE} bytes")
-    with replacing(signature_path(path)) as file:
-        file.write(data)
-    return signature_path(path)
-
-
-def _others(path: str, old: bytes | None, payload: bytes, replace: bool) -> tuple[Signature, ...]:
-    """Return the signatures that stay."""
+    envelope = Envelope(_envelope.make_statement(module, head, name, version), ())
     if old is None:
-        return ()
+        return envelope, ()
     try:
-        found = read_envelope(old)
-        problem = "" if found.payload == payload else f"is of another statement: {differences(found.payload, payload)}"
+        found = _envelope.read_envelope(old)
+        if found.payload == envelope.payload:
+            return envelope, found.signatures
+        problem = f"is of another statement: {_envelope.differences(found.payload, envelope.payload)}"
     except ValueError as error:
         problem = f"is invalid: {error}"
-    if not problem:
-        return found.signatures
     if replace:
-        return ()
-    raise FormatError(f"{signature_path(path)!r} {problem}. To drop what it has: devmod sign --replace, or sign(…, replace=True)")
+        return envelope, ()
+    raise FormatError(f"'{path}.sig' {problem}. To drop what it has: devmod sign --replace, or sign(…, replace=True)")
+
+
+def write_envelope(path: str, envelope: Envelope) -> str:
+    """Write the signatures of a file beside it. Return their path."""
+    data = envelope.to_bytes()
+    if len(envelope.signatures) > MAX_SIGNATURES or len(data) > MAX_SIZE:
+        raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIZE} bytes")
+    with replacing(f"{path}.sig") as file:
+        file.write(data)
+    return f"{path}.sig"
