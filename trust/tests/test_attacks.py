@@ -344,18 +344,19 @@ def test_a_redirect(server: Server) -> None:
 
 
 def test_the_file_of_a_package(trusted: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy(rule('["package:acme_kernels"]'))
-    package = folder / "site" / "acme_kernels"
+    policy(rule('["package:signed_kernels"]'))
+    package = folder / "site" / "signed_kernels"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     signed("k/f.devmod")
     shutil.copy("k/f.devmod", package)
-    install(folder / "site", "acme-kernels", groups={"devmod.bundles": {"acme": "acme_kernels"}})
+    install(folder / "site", "signed-kernels", groups={"devmod.bundles": {"signed": "signed_kernels"}})
     monkeypatch.syspath_prepend(folder / "site")
-    assert "it has no signature" in refusal(devmod.installed, "acme")
+    assert "it has no signature" in refusal(devmod.installed, "signed")
     shutil.copy("k/f.devmod.sig", package)
-    assert payloads(devmod.installed("acme")) == [b"the payload"]
+    assert payloads(devmod.installed("signed")) == [b"the payload"]
     assert "no rule has it as a source" in refusal(devmod.load, package / "f.devmod")
+    del sys.modules["signed_kernels"]
 
 
 @pytest.mark.parametrize("command", ["inspect", "view", "run", "verify", "bench", "bundle"])

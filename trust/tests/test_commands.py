@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import click
@@ -203,3 +204,11 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(caught.value) == f"sign: name: {names} 'Acme/f'"
     assert call(capsys, *SIGN, "x")[0] == 2
     assert not Path("f.devmod.sig").exists()
+
+
+def test_the_page_has_the_texts_of_errors() -> None:
+    root = Path(__file__).parents[2]
+    rows = re.findall(r"^\| `([^`]+)` \| [A-Z]", (root / "docs" / "trust.md").read_text().partition("## If a file")[2], re.MULTILINE)
+    code = "".join((root / path).read_text() for path in ("trust/src/devmod_trust/_policy.py", "core/src/devmod/_formats/trust.py"))
+    assert len(rows) == 9
+    assert [row for row in rows if row not in code] == []

@@ -70,7 +70,7 @@ def sign(files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int,
 
 @click.command(
     "check",
-    short_help="Show who signed a file, and whether a policy takes it.",
+    short_help="Check the signatures of a file.",
     epilog="""\b
 Examples:
   devmod check softmax.devmod --policy trust.toml

@@ -55,7 +55,7 @@ KNOWN = {
     "profile": Entry("Run a Python script, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
     "keygen": Entry("Make a key that signs files.", "devmod-trust"),
     "sign": Entry("Sign files, for policies to check.", "devmod-trust"),
-    "check": Entry("Show who signed a file, and whether a policy takes it.", "devmod-trust"),
+    "check": Entry("Check the signatures of a file.", "devmod-trust"),
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
     "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),
