@@ -133,10 +133,11 @@ def tvm_modules(kind: str) -> list[bytes]:
 
 def signatures() -> list[bytes]:
     """Return files of signatures that no key has made, and a payload."""
+    from devmod.backend import loads_own
     from devmod_trust._envelope import Envelope, Signature, head_of, make_statement
 
-    data = devmod.dumps(devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", ["handle"])}))
-    payload = make_statement(devmod.loads(data), head_of(data), "acme/f", 3)
+    data = golden(".devmod")[0]
+    payload = make_statement(loads_own(data), head_of(data), "acme/f", 3)
     return [payload, *(Envelope(payload, (Signature("k", bytes(64)),) * count).to_bytes() for count in (1, 3))]
 
 
