@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from base64 import b64encode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -146,13 +146,13 @@ KINDS = "('https://in-toto.io/Statement/v1', 'https://slsa.dev/provenance/v1', '
             statement(_type="v0"),
             f"its payload is of the types {KINDS.replace('https://in-toto.io/Statement/v1', 'v0')}, and expected are {KINDS}",
         ),
-        (statement(name="acme/g"), "its payload has an invalid name, or two: 'acme/g' and 'acme/f'"),
-        (statement(name=["acme/f"]), "its payload has an invalid name, or two: ['acme/f'] and 'acme/f'"),
-        (statement(version=True), "its payload has an invalid version or digest: True, "),
-        (statement(version=-1), "its payload has an invalid version or digest: -1, "),
-        (statement(version="3"), "its payload has an invalid version or digest: '3', "),
-        (statement(version=2**63), "its payload has an invalid version or digest: 9223372036854775808, "),
-        (statement(version=3.0), "its payload has an invalid version or digest: 3.0, "),
+        (statement(name="acme/g"), "its payload has an invalid name, version or digest: ('acme/g', 3, "),
+        (statement(name=["acme/f"]), "its payload has an invalid name, version or digest: (['acme/f'], 3, "),
+        (statement(version=True), "its payload has an invalid name, version or digest: ('acme/f', True, "),
+        (statement(version=-1), "its payload has an invalid name, version or digest: ('acme/f', -1, "),
+        (statement(version="3"), "its payload has an invalid name, version or digest: ('acme/f', '3', "),
+        (statement(version=2**63), "its payload has an invalid name, version or digest: ('acme/f', 9223372036854775808, "),
+        (statement(version=3.0), "its payload has an invalid name, version or digest: ('acme/f', 3.0, "),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -178,11 +178,8 @@ def test_in_what_two_statements_differ() -> None:
     data, other = devmod.dumps(Raw("toy", b"1")), devmod.dumps(Raw("toy", b"2"))
     assert differences(statement_of(data), statement_of(data, version=4)) == "the version is 3 there, and 4 now"
     assert differences(statement_of(data), statement_of(other, "acme/g")) == (
-        "the name is 'acme/f' there, and 'acme/g' now; the file has changed since"
+        "the name is 'acme/f' there, and 'acme/g' now; "
+        f"the digest is {read_statement(statement_of(data)).digest!r} there, and {read_statement(statement_of(other)).digest!r} now"
     )
     assert differences(b"1", statement_of(data)) == "the old one is invalid: its payload is no JSON object"
     assert differences(statement(more=1), statement_of(devmod.dumps(Raw("toy", b"1")))) == "the sources or tools of its provenance"
-
-
-def test_base64_of_a_payload() -> None:
-    assert read_envelope(changed(payload=b64encode(b"x").decode())).payload == b"x"

@@ -113,33 +113,30 @@ def read_statement(payload: bytes) -> Statement:
     """Return what a payload says. Raise ValueError with the reason if it is invalid."""
     statement = _json(payload, "its payload")
     try:
-        kinds = statement["_type"], statement["predicateType"], statement["predicate"]["buildDefinition"]["buildType"]
+        build = statement["predicate"]["buildDefinition"]
+        kinds = statement["_type"], statement["predicateType"], build["buildType"]
         (subject,) = statement["subject"]
-        parameters = statement["predicate"]["buildDefinition"]["externalParameters"]
-        found = Statement(parameters["name"], parameters["version"], subject["digest"]["sha256"])
-        subject_name = subject["name"]
+        name, version = build["externalParameters"]["name"], build["externalParameters"]["version"]
+        found, same = Statement(name, version, subject["digest"]["sha256"]), subject["name"] == name
     except (KeyError, TypeError, ValueError, IndexError):
         raise ValueError("its payload has not the fields of a statement about one file") from None
     if kinds != (_STATEMENT, _PREDICATE, _BUILD):
         raise ValueError(f"its payload is of the types {_short(kinds)}, and expected are {(_STATEMENT, _PREDICATE, _BUILD)}")
-    if name_problem(found.name) or subject_name != found.name:
-        raise ValueError(f"its payload has an invalid name, or two: {_short(found.name)} and {_short(subject_name)}")
-    if type(found.version) is not int or not 0 <= found.version <= MAX_VERSION or not isinstance(found.digest, str):
-        raise ValueError(f"its payload has an invalid version or digest: {_short(found.version)}, {_short(found.digest)}")
+    if name_problem(name) or not same or type(version) is not int or not 0 <= version <= MAX_VERSION or not isinstance(found.digest, str):
+        raise ValueError(f"its payload has an invalid name, version or digest: {_short(tuple(found))}, {_short(subject['name'])}")
     return found
 
 
-def differences(old: bytes, new: bytes) -> str:
-    """Return in what two payloads differ, for a message. The old one comes from a stranger."""
+def differences(*payloads: bytes) -> str:
+    """Return in what two payloads differ, for a message. The first comes from a stranger."""
     try:
-        before, after = read_statement(old), read_statement(new)
+        before, after = map(read_statement, payloads)
     except ValueError as error:
         return f"the old one is invalid: {error}"
-    pairs = (("the name", before.name, after.name), ("the version", before.version, after.version))
-    found = [f"{what} is {was!r} there, and {now!r} now" for what, was, now in pairs if was != now]
-    if before.digest != after.digest:
-        found.append("the file has changed since")
-    return "; ".join(found) or "the sources or tools of its provenance"
+    changed = [
+        f"the {what} is {old!r} there, and {new!r} now" for what, old, new in zip(before._fields, before, after, strict=True) if old != new
+    ]
+    return "; ".join(changed) or "the sources or tools of its provenance"
 
 
 def _json(data: bytes, what: str) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import devmod
 from devmod.backend import loads_own, open_regular, replacing, walk
 from devmod.errors import ArgumentError, FormatError
@@ -15,16 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Bundle(NamedTuple):
-    """A file that was read as a whole: its modules, its header and index, and the content of the file with signatures beside it."""
+def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
+    """Return the modules of a file, its header and index, and the content of the file with signatures beside it (None: there is none).
 
-    module: devmod.Module
-    head: bytes
-    signature: bytes | None
-
-
-def read_bundle(path: str) -> Bundle:
-    """Read a file, and compare each payload with its digest. No policy is asked.
+    Each payload is compared with its digest. No policy is asked.
 
     Raises
     ------
@@ -44,9 +36,9 @@ def read_bundle(path: str) -> Bundle:
         raise FormatError(str(error).replace("the bundle in memory", repr(path))) from None
     try:
         with open_regular(f"{path}.sig") as file:
-            return Bundle(module, _envelope.head_of(data), file.read(MAX_SIZE + 1))
+            return module, _envelope.head_of(data), file.read(MAX_SIZE + 1)
     except FileNotFoundError:
-        return Bundle(module, _envelope.head_of(data), None)
+        return module, _envelope.head_of(data), None
 
 
 def sign_file(
