@@ -23,7 +23,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest bench golden hexagon-runner pictures performance docs wheels clean
+.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner pictures performance docs wheels clean
 
 ##@ Start
 
@@ -67,6 +67,9 @@ $(NEEDED): fetch-%: setup
 
 pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py -n $(JOBS)
+
+frameworks: setup  ## the tests of devmod-frameworks with PyTorch, JAX, tvm-ffi and TVM
+	@$(BIN)/python tools/frameworks.py -n $(JOBS)
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow
 	@$(BIN)/python tools/lowest.py -n $(JOBS)

@@ -60,7 +60,7 @@ def test_a_module_without_programs_and_names_that_are_refused() -> None:
     )
     with pytest.raises(devmod.ArgumentError, match=r"expected a module, such as devmod\.load"):
         programs_of("file.devmod")  # type: ignore[arg-type]
-    with pytest.raises(devmod.FormatError, match="the name 'größe' has characters that are not ASCII"):
+    with pytest.raises(devmod.FormatError, match="the name 'größe' begins with two underscores, or has characters that are not ASCII"):
         programs_of(make("größe"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import devmod
 from devmod.backend import expression_text, read_program, walk
@@ -51,8 +51,10 @@ class Program:
         self._constant_shapes = [_constant(each.name, owner).shape for each in self._constants]
         for each in (name, *[each.name for each in (*self.arguments, *self.outputs)]):
             # `read_program` has refused what is no identifier of Python.
-            if not each.isascii():
-                raise self.format_error(f"the name {quote_name(each)} has characters that are not ASCII, which no framework takes")
+            if not each.isascii() or each.startswith("__"):
+                raise self.format_error(
+                    f"the name {quote_name(each)} begins with two underscores, or has characters that are not ASCII: no framework takes it"
+                )
 
     def function(self, device: Any = None) -> Any:
         """Return the program on a device; by default, on the one that the file chooses. Call the result with arrays and scalars."""
@@ -150,6 +152,76 @@ class Program:
         if isinstance(result, int) and not -(2**63) <= result < 2**63:
             raise self.error(f"{expression_text(expression)} is {result}, which needs more than 64 bits")
         return result
+
+
+class Gradient(NamedTuple):
+    """The program of the gradients of another one.
+
+    Attributes
+    ----------
+    program
+        The program.
+    sources
+        Where each of its arguments is from: "grad", "output" or "input", and the place among the outputs or the arguments.
+    results
+        The names of its outputs: "grad_" and the name of an array.
+    """
+
+    program: Program
+    sources: list[tuple[str, int]]
+    results: list[str]
+
+
+def gradient_of(program: Program, programs: Mapping[str, Program]) -> Gradient:
+    """Return the gradient of a program with a `backward`. FormatError if that is none."""
+    backward = programs.get(program.backward)
+    if backward is None:
+        raise program.format_error(f"backward names {quote_name(program.backward)}, which is no program of the file")
+    updating = next((each for each in (program, backward) if any(array.role == "update" for array in each.arrays)), None)
+    if updating is not None:
+        raise program.format_error(f"{updating.name!r} has updates, and an operation in place has no gradient")
+    places = {f"grad_{each.name}": ("grad", number) for number, each in enumerate(program.outputs)}
+    places |= {each.name: ("output", number) for number, each in enumerate(program.outputs)}
+    places |= {each.name: ("input", number) for number, each in enumerate(program.arguments)}
+    results = [each.name for each in backward.outputs]
+    unknown = [each.name for each in backward.arguments if each.name not in places]
+    unknown += [each for each in results if each not in {f"grad_{given.name}" for given in program.arrays}]
+    if unknown:
+        known = f"expected inputs of {list_names(places)}, and outputs that are 'grad_' and the name of an array"
+        raise program.format_error(f"its backward {backward.name!r} has {list_names(unknown)}; {known}")
+    return Gradient(backward, [places[each.name] for each in backward.arguments], results)
+
+
+def new_programs(
+    known: Mapping[str, tuple[str, object]], programs: Mapping[str, Program], identity: object, exists: Callable[[str], bool], where: str
+) -> list[str]:
+    """Return the names of the programs that are not registered under a namespace.
+
+    Parameters
+    ----------
+    known
+        The place and the identity of the file of each program that is registered there.
+    programs, identity
+        The programs of a file, and what two loads of it have in common.
+    exists
+        Whether the framework has something of a name there.
+    where
+        The namespace, for messages: "torch.ops.mylib".
+
+    Raises
+    ------
+    ArgumentError
+        Another file, or another library, has such a name there.
+    """
+    for name, program in programs.items():
+        place, other = known.get(name, ("", None))
+        if other is not None and other != identity:
+            text = f"{program.place} has a program {name!r}, and so has {place}, whose programs, or other options, are registered there"
+            raise ArgumentError(f"register: {text}. Give the file another namespace than {where!r}", argument="namespace")
+        if other is None and exists(name):
+            text = f"{where} has a {name!r} that is not of devmod"
+            raise ArgumentError(f"register: {text}. Give {program.place} another namespace", argument="namespace")
+    return [name for name in programs if name not in known]
 
 
 def programs_of(module: devmod.Module) -> dict[str, Program]:

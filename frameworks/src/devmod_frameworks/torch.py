@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any
 
 import devmod
-from devmod.errors import ArgumentError, list_names, quote_name
-from devmod_frameworks._programs import Program, identity_of, not_importable, programs_of
+from devmod.errors import ArgumentError
+from devmod_frameworks._programs import Program, gradient_of, identity_of, new_programs, not_importable, programs_of
 from devmod_readers.programs import OPERATORS, Array, Scalar
 from devmod_runtime import fork_safe
 
@@ -70,17 +70,10 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
     gradients = {name: _Gradient(each, programs, namespace) for name, each in programs.items() if each.backward}
     with _lock:
         known, found = _registered.setdefault(namespace, {}), getattr(torch.ops, namespace)
-        for name, program in programs.items():
-            place, other = known.get(name, ("", None))
-            if other is not None and other != identity:
-                text = f"{program.place} has a program {name!r}, and so has {place}, whose programs, or other options, are registered there"
-                raise ArgumentError(f"register: {text}. Give the file another namespace than {namespace!r}", argument="namespace")
-            if other is None and hasattr(found, name):
-                text = f"torch.ops.{namespace} has a {name!r} that is not of devmod"
-                raise ArgumentError(f"register: {text}. Give {program.place} another namespace", argument="namespace")
-        new = {name: each for name, each in operations.items() if name not in known}
+        names = new_programs(known, programs, identity, lambda name: hasattr(found, name), f"torch.ops.{namespace}")
         library = torch.library.Library(namespace, "FRAGMENT")
-        for name, operation in new.items():
+        for name in names:
+            operation = operations[name]
             library.define(operation.schema, tags=[torch.Tag.pt2_compliant_tag])
             library.impl(name, operation.update if operation.updates else operation.call, "CompositeExplicitAutograd")
             torch.library.register_fake(f"{namespace}::{name}", operation.fake, lib=library)
@@ -88,7 +81,7 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
                 gradient = gradients[name]
                 torch.library.register_autograd(f"{namespace}::{name}", gradient.run, setup_context=gradient.save, lib=library)
         _libraries.append(library)
-        known.update({name: (programs[name].place, identity) for name in new})
+        known.update({name: (programs[name].place, identity) for name in names})
     return found
 
 
@@ -248,23 +241,8 @@ class _Gradient:
     """The gradient of a program: another program of the module, for `torch.library.register_autograd`."""
 
     def __init__(self, program: Program, programs: Mapping[str, Program], namespace: str) -> None:
-        self._program, backward = program, programs.get(program.backward)
-        if backward is None:
-            raise program.format_error(f"backward names {quote_name(program.backward)}, which is no program of the file")
-        updating = next((each for each in (program, backward) if any(array.role == "update" for array in each.arrays)), None)
-        if updating is not None:
-            raise program.format_error(f"{updating.name!r} has updates, and PyTorch has no gradient of an operation in place")
-        self._results = [each.name for each in backward.outputs]
-        places = {f"grad_{each.name}": ("grad", number) for number, each in enumerate(program.outputs)}
-        places |= {each.name: ("output", number) for number, each in enumerate(program.outputs)}
-        places |= {each.name: ("input", number) for number, each in enumerate(program.arguments)}
-        unknown = [each.name for each in backward.arguments if each.name not in places]
-        unknown += [each for each in self._results if each not in {f"grad_{given.name}" for given in program.arrays}]
-        if unknown:
-            known = f"expected inputs of {list_names(places)}, and outputs that are 'grad_' and the name of an array"
-            raise program.format_error(f"its backward {backward.name!r} has {list_names(unknown)}; {known}")
-        #: Where each argument of the backward is from.
-        self._sources = [places[each.name] for each in backward.arguments]
+        self._program = program
+        backward, self._sources, self._results = gradient_of(program, programs)
         self._label = namespace, backward.name
 
     def save(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:

@@ -1,6 +1,10 @@
-"""The programs of the tests with PyTorch."""
+"""The programs of the tests with frameworks."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import msgpack
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -100,3 +104,21 @@ def programs(module: devmod.Module) -> devmod.Module:
         )
     arrays = {"inputs": ["x: float32[n]"], "outputs": ["y: bfloat16[n]"]}
     return devmod.program("upper", module, steps="upper_half(x=x, y=y, block=1, threads=n)", **arrays)
+
+
+def stranger(name: str = "p", array: str = "x", dtype: str = "float32", **extra: Any) -> devmod.Module:
+    """Return a module with a program whose names nothing has checked."""
+    copy = "kernel void copy(global const float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"
+    params = [
+        Param(array, "buffer", dtype, "r", extra={"role": "input", "shape": ["n"]}),
+        Param("y", "buffer", "float32", "w", extra={"role": "output", "shape": ["n"]}),
+        *[Param(each, "scalar", "float32", extra={"role": "input", "value": value}) for each, value in extra.pop("scalars", {}).items()],
+    ]
+    interface = Interface(params, extra={"kernels": ["copy"], **extra})
+    steps = [["copy", {"x": array, "y": "y"}, {"threads": ["n"], "block": [1]}]]
+    info = FunctionInfo(name, ["handle", "handle", *["float32"] * (len(params) - 2)], interface=interface)
+    code = {name: msgpack.packb({"requires": [], "steps": steps})}
+    module = devmod.load_from_bytes("program", devmod.create_with_fallback("program", code, "steps1", {name: info}).save_to_bytes())
+    kernel = devmod.compile(copy, "opencl", block=1)
+    module.import_module(kernel)
+    return devmod.bundle(module, kernel, mixed=True)

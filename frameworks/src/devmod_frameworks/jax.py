@@ -1,0 +1,205 @@
+"""Programs as functions of JAX: ``register(devmod.load("normalize.devmod"))`` has ``normalize``, for `jax.jit` and `jax.grad`.
+
+docs/frameworks.md has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from inspect import Parameter, Signature
+from operator import index
+from types import SimpleNamespace
+from typing import Any
+
+import devmod
+from devmod.backend import parse_dtype
+from devmod_frameworks._programs import Program, gradient_of, not_importable, programs_of
+from devmod_readers.programs import Array, Scalar
+
+try:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.custom_derivatives import SymbolicZero
+except ImportError as error:
+    raise not_importable("jax", "devmod-frameworks[jax]", error) from error
+
+#: Stands for an argument that JAX passes to the callback. The others are numbers.
+_OPERAND = None
+
+
+def register(module: devmod.Module, device: devmod.Device | str | None = None) -> SimpleNamespace:
+    """Return a namespace with a function for each program of a module.
+
+    A function takes arrays and scalars as the program does, and returns arrays. The arrays are copied to a device of the file and back,
+    in a callback of JAX. It runs under `jax.jit`; `jax.vmap` calls it once for each element. Its gradient is the program that the key
+    ``backward`` of the program names. Updates are not written in place: the function returns the new arrays after its outputs.
+
+    Parameters
+    ----------
+    module
+        The module of a file, as `devmod.load` returns it.
+    device
+        Where the programs run, such as "opencl:0". Default: the device that the file chooses.
+
+    Raises
+    ------
+    FormatError
+        The module has no programs, or one has a type, a name or gradients that a function cannot have.
+    """
+    programs = programs_of(module)
+    functions: dict[str, _Function] = {}
+    for name, program in programs.items():
+        functions[name] = _Function(program, programs, functions, device)
+    return SimpleNamespace(**functions)
+
+
+class _Function:
+    """A program as a function."""
+
+    def __init__(
+        self, program: Program, programs: Mapping[str, Program], functions: Mapping[str, _Function], device: devmod.Device | str | None
+    ) -> None:
+        self._program, self._functions, self._device = program, functions, device
+        self._gradient = gradient_of(program, programs) if program.backward else None
+        self._types = {each.name: _numpy_type(program, each) for each in (*program.arrays, *program.outputs)}
+        self._updates = [place for place, each in enumerate(program.arguments) if isinstance(each, Array) and each.role == "update"]
+        self._function: Any = None
+        self._run = jax.custom_vjp(self._call, nondiff_argnums=(0,))
+        self._run.defvjp(self._forward, self._backward, symbolic_zeros=True)
+        self.__name__ = self.__qualname__ = program.name
+        #: For static_argnames of `jax.jit`, too.
+        self.__signature__ = _signature(program)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Run the program, or record it."""
+        static, operands = self._bind(args, keywords)
+        results = self._run(static, *operands)
+        return results[0] if len(results) == 1 else results
+
+    def _bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Any]]:
+        """Return the numbers, with _OPERAND for each other argument, and these others, after a check of types and dimensions."""
+        program = self._program
+        try:
+            given = self.__signature__.bind(*args, **keywords)
+        except TypeError as error:
+            raise program.error(f"{error}; its arguments are {self.__signature__}") from None
+        given.apply_defaults()
+        static: list[Any] = []
+        operands: list[Any] = []
+        for each, value in zip(program.arguments, given.args, strict=True):
+            if value is None:  # it has no default, and one before it has
+                raise program.error(f"missing a required argument: {each.name!r}", each.name)
+            if isinstance(each, Scalar) and not isinstance(value, jax.core.Tracer):
+                static.append(value.item() if hasattr(value, "item") else value)
+                continue
+            static.append(_OPERAND)
+            operands.append(self._operand(each, value))
+        return tuple(static), operands
+
+    def _operand(self, argument: Array | Scalar, value: Any) -> Any:
+        program, name = self._program, argument.name
+        if isinstance(argument, Scalar):
+            if name in program.sizes:
+                text = f"the argument {name!r} is traced, and shapes depend on it: pass a number of Python, or name it in static_argnames"
+                raise program.error(text, name)
+            return value
+        if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+            raise program.error(f"the argument {name!r} is {type(value).__name__}; expected an array: jnp.asarray({name})", name)
+        program.check_array(argument, str(value.dtype), value.shape, f"{name}.astype(jnp.{argument.type})")
+        self._check_width(name)
+        return value
+
+    def _check_width(self, name: str) -> None:
+        """Raise ArgumentError if JAX has elements of 64 bits only as 32, as it does by default."""
+        dtype = self._types[name]
+        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            text = f"{name!r} is an array of {dtype}, which JAX has only after jax.config.update('jax_enable_x64', True)"
+            raise self._program.error(text, name)
+
+    def _call(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
+        """Return the outputs and the new arrays of updates."""
+        program, values = self._program, _merge(static, operands)
+        arrays = [value for each, value in zip(program.arguments, values, strict=True) if isinstance(each, Array)]
+        scalars = {each.name: value for each, value in zip(program.arguments, values, strict=True) if isinstance(each, Scalar)}
+        scalars |= {name: self._size(name, scalars[name]) for name in program.sizes}
+        results = []
+        for each, shape in zip(program.outputs, program.output_shapes([each.shape for each in arrays], scalars), strict=True):
+            self._check_width(each.name)
+            results.append(jax.ShapeDtypeStruct(shape, self._types[each.name]))
+        results += [jax.ShapeDtypeStruct(values[place].shape, values[place].dtype) for place in self._updates]
+        return tuple(jax.pure_callback(partial(self._run_here, static), tuple(results), *operands, vmap_method="sequential"))
+
+    def _size(self, name: str, value: Any) -> int:
+        try:
+            return index(value)
+        except TypeError:
+            raise self._program.error(f"the argument {name!r} is {value!r}; expected an integer", name) from None
+
+    def _run_here(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
+        """Run the program for arrays of the host: the callback."""
+        values = _merge(static, map(np.asarray, operands))
+        for place, (each, value) in enumerate(zip(self._program.arguments, values, strict=True)):
+            if isinstance(each, Scalar) and static[place] is _OPERAND:
+                values[place] = value.item()
+        for place in self._updates:
+            values[place] = values[place].copy()
+        if self._function is None:
+            self._function = self._program.function(self._device)
+        results = self._function(*values)
+        outputs = results if isinstance(results, tuple) else () if results is None else (results,)
+        return (*outputs, *[values[place] for place in self._updates])
+
+    def _forward(self, static: tuple[Any, ...], *given: Any) -> tuple[tuple[Any, ...], Any]:
+        """Run the program, and keep what its gradient takes."""
+        program, gradient = self._program, self._gradient
+        for each, argument in zip(_merge(static, given), program.arguments, strict=True):
+            name = argument.name
+            if not getattr(each, "perturbed", False) or (gradient is not None and f"grad_{name}" in gradient.results):
+                continue
+            reason = "the program has no 'backward'" if gradient is None else f"the backward {program.backward!r} has no 'grad_{name}'"
+            raise program.error(f"a gradient by the argument {name!r} is asked for, and {reason}: pass jax.lax.stop_gradient({name})", name)
+        operands = [each.value for each in given]
+        results = self._call(static, *operands)
+        kept = {"input": _merge(static, operands), "output": results}
+        return results, [kept[role][number] for role, number in (gradient.sources if gradient else ()) if role != "grad"]
+
+    def _backward(self, static: tuple[Any, ...], kept: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the gradients by the operands, for those by the results."""
+        if self._gradient is None:  # no operand is differentiated, as `_forward` has checked
+            return tuple(None for each in static if each is _OPERAND)
+        full = [jnp.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each for each in grads]
+        others = iter(kept)
+        args = [full[number] if role == "grad" else next(others) for role, number in self._gradient.sources]
+        results = self._functions[self._gradient.program.name](*args)
+        named = dict(zip(self._gradient.results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
+        given = zip(self._program.arguments, static, strict=True)
+        return tuple(named.get(f"grad_{each.name}") for each, value in given if value is _OPERAND)
+
+
+def _merge(static: Sequence[Any], operands: Any) -> list[Any]:
+    """Return the arguments in order, of the numbers and the others."""
+    others = iter(operands)
+    return [next(others) if each is _OPERAND else each for each in static]
+
+
+def _signature(program: Program) -> Signature:
+    """Return the parameters of a function. After one with a default, None is that of a required one: Python has no other."""
+    parameters: list[Parameter] = []
+    default: Any = Parameter.empty
+    for each in program.arguments:
+        own = getattr(each, "default", None)
+        default = own if own is not None else default if default is Parameter.empty else None
+        parameters.append(Parameter(each.name, Parameter.POSITIONAL_OR_KEYWORD, default=default))
+    return Signature(parameters)
+
+
+def _numpy_type(program: Program, array: Array) -> Any:
+    try:
+        result = jnp.dtype(array.type)
+    except TypeError:
+        result = None
+    if result is None or result.itemsize * 8 != parse_dtype(array.type)[1]:
+        raise program.format_error(f"{array.name!r} is an array of {array.type}, which JAX does not have")
+    return result
