@@ -117,12 +117,12 @@ def _decode(data: bytes, path: str, passphrase: bytes | None) -> object:
     load = forms.load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else forms.load_pem_private_key
     try:
         return load(data, passphrase)
-    except TypeError:
-        if passphrase is None:
-            return None
-    except (ValueError, UnsupportedAlgorithm) as error:
-        if "bcrypt" in str(error):
-            raise FormatError(f"{path!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt") from None
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
+        text = str(error)
+    if passphrase is None and "password" in text.lower():  # a TypeError or a ValueError, by the version of cryptography
+        return None
+    if "bcrypt" in text:
+        raise FormatError(f"{path!r} is encrypted by OpenSSH, which only bcrypt can read: pip install bcrypt")
     if passphrase is None:
         raise FormatError(f"{path!r} has no private key in PEM (BEGIN PRIVATE KEY) or in the form of OpenSSH: {_REMEDY}")
     raise FormatError(f"{path!r} cannot be decrypted: the passphrase is wrong, or the file is damaged")
