@@ -40,6 +40,7 @@ import devmod_targets.cuda.nvrtc
 import devmod_targets.interop.offload
 import devmod_targets.interop.triton
 import devmod_targets.interop.warp
+import devmod_trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ PUBLIC = (
     devmod_readers.spirv,
     devmod_readers.wgsl,
     devmod_conformance,
+    devmod_trust,
 )
 
 

@@ -39,6 +39,7 @@ PAGES = (
     "programs.md",
     "remote.md",
     "rocm.md",
+    "trust.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
@@ -58,6 +59,7 @@ NOT_RUN = {
     "programs.md": 0,
     "remote.md": 4,
     "rocm.md": 1,
+    "trust.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
 MISSING = {"bundles.md": "devmod-cuda"}

@@ -295,6 +295,23 @@ def read_constants(data: bytes) -> None:
     check_constants(data)
 
 
+def read_signatures(data: bytes) -> None:
+    """Read a file of signatures with its payload, or a payload."""
+    from devmod_trust._envelope import name_problem, read_envelope, read_statement
+
+    try:
+        if b'"signatures"' in data:
+            envelope = read_envelope(data)
+            if read_envelope(envelope.to_bytes()) != envelope:
+                raise Breach("an envelope that was written differs when it is read")
+            data = envelope.payload
+        statement = read_statement(data)
+        if problem := name_problem(statement.name):
+            raise Breach(problem)
+    except ValueError as error:
+        check_error(devmod.TrustError(f"the file of signatures: {error}"))
+
+
 def read_metadata(data: bytes) -> None:
     """Read the text of a metadata file."""
     for info in devmod.load_metadata_from_json(data).values():
@@ -771,6 +788,7 @@ def _readers() -> Iterator[Reader]:
     programs = partial(seeds.golden, "program.bytes")
     yield Reader("module-program", read_programs, mutation.mutate_program, programs, passes=10, executions=1200)
     yield Reader("const_loader", read_constants, msgpack, partial(seeds.wire, "const_loader"), passes=6, executions=2000)
+    yield Reader("signatures", read_signatures, mutation.mutate_json, seeds.signatures, weight=1, executions=2000)
     yield Reader("metadata", read_metadata, mutation.mutate_json, seeds.metadata, passes=2, weight=1, executions=3000)
     yield Reader(
         "raw", read_raw, mutation.mutate_head(mutation.mutate_json, mutation.mutate_bytes), seeds.raw, passes=4, weight=1, executions=600

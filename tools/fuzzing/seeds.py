@@ -131,6 +131,16 @@ def tvm_modules(kind: str) -> list[bytes]:
     return made
 
 
+def signatures() -> list[bytes]:
+    """Return files of signatures that no key has made, and a payload."""
+    from devmod.backend import loads_own
+    from devmod_trust._envelope import Envelope, Signature, head_of, make_statement
+
+    data = golden(".devmod")[0]
+    payload = make_statement(loads_own(data), head_of(data), "acme/f", 3)
+    return [payload, *(Envelope(payload, (Signature("k", bytes(64)),) * count).to_bytes() for count in (1, 3))]
+
+
 def metadata() -> list[bytes]:
     """Return texts of metadata files, with and without an interface."""
     interface = {

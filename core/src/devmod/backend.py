@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from devmod._modules.variant import payload_of as payload_of
     from devmod._plugins.specs import find_spec as find_spec
     from devmod._util.atomic import path_problem as path_problem
+    from devmod._util.atomic import replacing as replacing
     from devmod._util.cache_files import enforce_bound as enforce_bound
     from devmod._util.cache_folder import cache_dir as cache_dir
     from devmod._util.cache_folder import folder_problem as folder_problem
@@ -104,7 +105,7 @@ _NAMES = {
     "_modules.programs": "read_program",
     "_modules.variant": "payload_of",
     "_plugins.specs": "find_spec",
-    "_util.atomic": "path_problem",
+    "_util.atomic": "path_problem replacing",
     "_util.cache_files": "enforce_bound",
     "_util.cache_folder": "cache_dir folder_problem read_private write_private",
     "_util.disk_cache": "DiskCache size_bound",

@@ -1,0 +1,137 @@
+"""The commands `devmod keygen`, `devmod sign` and `devmod check`."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import click
+
+from devmod.backend import policies
+from devmod.commands import debug_option, echo, print_json
+from devmod.errors import TrustError
+from devmod_trust._envelope import MAX_VERSION, read_envelope, read_statement
+from devmod_trust._sign import read_bundle, sign_file
+
+_EXISTING = click.Path(exists=True, dir_okay=False)
+
+
+@click.command(
+    "keygen",
+    short_help="Make a key that signs files.",
+    epilog="""\b
+Examples:
+  devmod keygen -o acme.pem              # and acme.pub, for those who check
+  devmod keygen -o acme.pem --encrypt    # asks for a passphrase
+""",
+)
+@click.option("-o", "--output", metavar="FILE", required=True, type=click.Path(dir_okay=False), help="The file of the private key.")
+@click.option("--encrypt", is_flag=True, help="Ask for a passphrase that encrypts the private key.")
+@debug_option
+def keygen(output: str, encrypt: bool) -> None:
+    """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public half beside it, with the suffix .pub.
+
+    No file is replaced. `devmod sign` also takes keys of ssh-keygen and openssl: Ed25519, and ECDSA with P-256.
+    """
+    from devmod_trust._keys import write_new_key
+
+    public = write_new_key(output, click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if encrypt else "")
+    echo(f"{output}: the private key; keep it secret")
+    echo(f"{public}: the public key, for the `keys` of a policy")
+
+
+@click.command(
+    "sign",
+    short_help="Sign files, for policies to check.",
+    epilog="""\b
+Examples:
+  devmod sign softmax.devmod --key acme.pem --name acme/softmax --version 3
+  devmod sign softmax.devmod --key ~/.ssh/id_ed25519 --name acme/softmax --version 3    # a second signer
+""",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_EXISTING)
+@click.option("--key", "keys", metavar="KEY", required=True, multiple=True, type=_EXISTING,
+              help="The file of a private key, in PEM or OpenSSH's form. Several times: several signers.")  # fmt: skip
+@click.option("--name", required=True, help="The name that policies compare, such as acme/softmax.")
+@click.option("--version", required=True, type=click.IntRange(0, MAX_VERSION), help="A number that grows: a policy can refuse lower ones.")
+@click.option("--replace", is_flag=True, help="Drop signatures of another file, name or version. Without it they are an error.")
+@debug_option
+def sign(files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int, replace: bool) -> None:
+    """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and index, and with them all digests of its payloads.
+
+    The statement has the name, the version, and the tools and the digests of the sources by which FILE was built. If FILE.sig is of the
+    same statement, the signature is added to it. The passphrase of an encrypted key is asked for.
+    """
+    ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
+    for file in files:
+        echo(f"{sign_file(file, keys, name, version, ask, replace)}: {name}, version {version}; signed with {', '.join(keys)}")
+
+
+@click.command(
+    "check",
+    short_help="Check the signatures of a file.",
+    epilog="""\b
+Examples:
+  devmod check softmax.devmod --policy trust.toml
+  devmod check softmax.devmod --policy trust.toml --source https://acme.example/softmax.devmod    # before an upload
+
+\b
+Exit status:
+  0  each policy takes the file
+  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error
+""",
+)
+@click.argument("file", type=_EXISTING)
+@click.option("--policy", "paths", metavar="POLICY", multiple=True, type=_EXISTING,
+              help="The policy's file; several times: each must take FILE, and so must those in DEVMOD_TRUST.")  # fmt: skip
+@click.option("--source", metavar="URL|PATH|package:NAME|memory", help="Check FILE as if it came from there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@debug_option
+@click.pass_context
+def check(context: click.Context, file: str, paths: tuple[str, ...], source: str | None, as_json: bool) -> None:
+    """Show what FILE.sig claims, and the keys of the policies that have signed FILE.
+
+    Each payload is compared with its digest. No kernel is run: `devmod verify` does that.
+    """
+    from devmod_trust import _policy
+
+    _, head, signature = read_bundle(file)
+    place, package = source or file, ""
+    if place.startswith("package:"):
+        place, package = file, place.removeprefix("package:")
+    if place != "memory" and "://" not in place:
+        place = os.path.realpath(place)
+    claims, taken, refusal = _claims(signature), [], ""
+    try:
+        known = (*policies(), *paths)
+        if not known:
+            raise TrustError(f"nothing says whether {file!r} may be used: give --policy, or set DEVMOD_TRUST")
+        taken = _policy.check(_policy.File(place, package, head, signature), known)
+    except TrustError as error:
+        refusal = str(error)
+    if as_json:
+        rules = [each._asdict() for each in taken]
+        print_json({"file": file, "source": source or place, "taken": not refusal, "refusal": refusal, "claims": claims, "rules": rules})
+        context.exit(1 if refusal else 0)
+    text = f"nothing: {claims['problem']}"
+    if not claims["problem"]:
+        keys = ", ".join(each[:16] or "an unnamed key" for each in claims["keys"])
+        text = f"{claims['name']}, version {claims['version']}; signed by {keys}"
+    echo(f"{file}.sig claims: {text}")
+    if refusal:
+        raise TrustError(refusal)
+    for each in taken:
+        echo(f"taken by rule {each.rule} of {each.policy}: signed by {', '.join(each.keys)}")
+
+
+def _claims(signature: bytes | None) -> dict[str, Any]:
+    """Return what a file of signatures claims. Nothing of it was checked."""
+    if signature is None:
+        return {"problem": "it is missing"}
+    try:
+        envelope = read_envelope(signature)
+        keys = [each.keyid for each in envelope.signatures]
+        return {"problem": "", **read_statement(envelope.payload)._asdict(), "keys": keys}
+    except ValueError as error:
+        return {"problem": f"it is invalid: {error}"}

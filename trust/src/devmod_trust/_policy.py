@@ -1,0 +1,305 @@
+"""Policies: TOML files whose rules bind a source to a name, a lowest version, and the keys that must have signed."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from devmod.backend import open_regular
+from devmod.errors import DevmodError, TrustError, did_you_mean, list_names
+from devmod_trust._envelope import MAX_VERSION, Envelope, Statement, name_problem, read_envelope, read_statement
+from devmod_trust._keys import PublicKey, read_public_key
+
+MEMORY, PACKAGE = "memory", "package:"
+#: What a URL may consist of, so that everyone reads it in one way: no credentials, query, fragment, backslash or white space.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://((?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])?)(?::(\d{1,5}))?(/[^\\?#\s\x00-\x20\x7f]*)?")
+_PORTS = {"http": "80", "https": "443"}
+_RULE, _TOP, _KEY = ("source", "name", "keys", "threshold", "version"), ("rule", "raw"), ("file", "until")
+
+
+class File:
+    """A file that policies are asked about. The parameters are those of the hook ``devmod_verify``."""
+
+    def __init__(self, place: str, package: str, head: bytes, signature: bytes | None) -> None:
+        self.place, self.package, self.head, self.signature = place, package, head, signature
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the header and the index."""
+        return sha256(self.head).hexdigest()
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """The signatures. Raises ValueError with the reason if they are invalid."""
+        return read_envelope(self.signature or b"")
+
+
+class Source:
+    """A pattern of places: a path relative to a folder, a URL, ``package:NAME`` or ``memory``."""
+
+    def __init__(self, text: object, folder: str) -> None:
+        if not isinstance(text, str) or not text or "\0" in text:
+            raise ValueError(f"source: expected texts, got {text!r}")
+        self._text, self._is_url, self._base = text, "://" in text, ""
+        if text.startswith(PACKAGE) and not re.fullmatch(r"package:[A-Za-z_]\w*(?:\.\w+)*", text, re.ASCII):
+            raise ValueError(f"source: expected package: and the name of a package that can be imported, got {text!r}")
+        if self._is_url:
+            pattern = normal_url(text)
+            if not pattern:
+                raise ValueError(
+                    f"source: expected a URL whose host has no wildcard, without query, credentials, '..' and encoded '/', got {text!r}"
+                )
+        else:
+            parts = text.replace(os.sep, "/").split("/")
+            fixed = next((at for at, part in enumerate(parts) if "*" in part), len(parts))
+            if not parts[-1] or ".." in parts[fixed:]:
+                raise ValueError(f"source: {text!r} names no file: '**' takes the files in a folder, and no '..' is after a wildcard")
+            self._base = os.path.join(folder, "/".join(parts[:fixed]) or text[: text.startswith("/")])
+            pattern = "/".join(parts[fixed:])
+        tokens = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+        self._glob = re.compile(
+            re.sub(r"\*\*/|\*\*|\*|[^*]+", lambda found: tokens.get(found[0]) or re.escape(found[0]), pattern), re.DOTALL
+        )
+
+    def takes(self, file: File) -> bool:
+        """Return whether a file comes from here. Links of the pattern are resolved now, as those of the file's path were."""
+        if self._text == MEMORY or self._text.startswith(PACKAGE):
+            return self._text in (file.place, f"{PACKAGE}{file.package}")
+        if self._is_url or file.place == MEMORY or "://" in file.place:
+            return self._is_url and self._glob.fullmatch(normal_url(file.place)) is not None
+        base, place = os.path.realpath(self._base).replace(os.sep, "/"), file.place.replace(os.sep, "/")
+        folder = base.rstrip("/") + "/"
+        return place == base if not self._glob.pattern else place.startswith(folder) and bool(self._glob.fullmatch(place, len(folder)))
+
+
+class Signer(NamedTuple):
+    """A key of a rule, by the name that the policy has for it, and the time from which it counts no more."""
+
+    name: str
+    key: PublicKey
+    until: datetime | None
+
+    def is_expired(self) -> bool:
+        """Return whether the key counts no more, by the clock now."""
+        return self.until is not None and datetime.now(UTC) >= self.until
+
+
+class Rule(NamedTuple):
+    """A rule: files from its sources need its name and its keys."""
+
+    number: int
+    sources: list[Source]
+    name: str
+    signers: list[Signer]
+    threshold: int
+    version: int
+
+
+class Taken(NamedTuple):
+    """The answer of a rule that takes a file: the keys that count and have signed it."""
+
+    policy: str
+    rule: int
+    keys: tuple[str, ...]
+
+
+class Policy(NamedTuple):
+    """A policy that was read, and the state of its files then."""
+
+    path: str
+    rules: list[Rule]
+    refuses_raw: bool
+    stamps: dict[str, tuple[int, ...]]
+
+    def check(self, file: File) -> list[Taken]:
+        """Return the answer of each rule that has the file as a source. Raise TrustError if one refuses it, or if there is none."""
+        if not file.head:
+            if self.refuses_raw:
+                why = 'it has no index that could be signed, and the policy has raw = "refuse". Save it in a .devmod file, and sign that'
+                raise TrustError(f"{file.place!r} is refused by {self.path!r}: {why}")
+            return []
+        rules = [rule for rule in self.rules if any(source.takes(file) for source in rule.sources)]
+        if not rules:
+            where = f" of the package {file.package!r}" if file.package else ""
+            raise TrustError(
+                f"{file.place!r}{where} is refused by {self.path!r}: no rule has it as a source. Add it to the source of a rule"
+            )
+        taken = []
+        for rule in rules:
+            try:
+                taken.append(Taken(self.path, rule.number, _keys_of(file, rule)))
+            except ValueError as error:
+                text = f"is refused by rule {rule.number} of {self.path!r} ({rule.name}): {error}"
+                raise TrustError(f"{file.place!r} {text}") from None
+        return taken
+
+
+def check(file: File, policies: Iterable[str]) -> list[Taken]:
+    """Return the answers of all policies. Raise TrustError if one of them refuses the file or is invalid."""
+    return [taken for path in policies for taken in read_policy(path).check(file)]
+
+
+def _keys_of(file: File, rule: Rule) -> tuple[str, ...]:
+    """Return the keys by which a rule takes a file. Raise ValueError with the reason and what to do if it refuses it."""
+    again, names = f"Get it and its .sig again from who publishes {rule.name}", list_names(each.name for each in rule.signers)
+    if file.signature is None:
+        beside = f"Expected is {file.place.rpartition('/')[2] + '.sig'!r} beside it; `devmod sign` writes it"
+        todo = "Give the content of its .sig as signature=" if file.place == MEMORY else beside
+        raise ValueError(f"it has no signature; expected is one by {names}. {todo}")
+    try:
+        envelope = file.envelope
+    except ValueError as error:
+        raise ValueError(f"its file of signatures is invalid: {error}. {again}") from None
+    signed = [each for each in rule.signers if each.key.has_signed(envelope)]
+    keys = tuple(each.name for each in signed if not each.is_expired())
+    if len(keys) < rule.threshold:
+        expired = "".join(f"; {each.name!r} has, and counts no more since {each.until}" for each in signed if each.is_expired())
+        by = f"signed by {list_names(keys)} alone" if keys else "not signed by a key that counts"
+        todo = "Sign it again with a key that counts" if expired else again
+        raise ValueError(f"it is {by}, and the rule needs {rule.threshold} of {names}{expired}. {todo}")
+    try:
+        statement = read_statement(envelope.payload)
+    except ValueError as error:
+        raise ValueError(f"what {keys[0]!r} has signed is invalid: {error}. Sign it again with `devmod sign`") from None
+    _compare(statement, file, rule, f"{keys[0]!r} has signed another file: {statement.name}, version {statement.version}. {again}")
+    return keys
+
+
+def _compare(statement: Statement, file: File, rule: Rule, other: str) -> None:
+    if statement.digest != file.digest:
+        raise ValueError(other)
+    if statement.name != rule.name:
+        raise ValueError(f"it is signed as {statement.name!r}. Put each file where the rule for its name has it as a source")
+    if statement.version < rule.version:
+        raise ValueError(f"it is signed as version {statement.version}, and the lowest is {rule.version}. Get a newer one")
+
+
+# -- reading
+
+#: The policies that this process has read.
+_policies: dict[str, Policy] = {}
+
+
+def read_policy(path: str) -> Policy:
+    """Return a policy. It is read again if its file, or that of a key, has changed. Raise TrustError if it is invalid."""
+    name = os.path.abspath(path) if path else path
+    policy = _policies.get(name)
+    if policy is None or any(_stamp(file) != stamp for file, stamp in policy.stamps.items()):
+        policy = _policies[name] = _read(name)
+    return policy
+
+
+def _read(path: str) -> Policy:
+    stamps = {path: _stamp(path)}
+    where = ""
+    try:
+        with open_regular(path) as file:
+            data = tomllib.load(file)
+        _check_keys(data, _TOP)
+        if data.get("raw", "refuse") != "refuse":
+            raise ValueError(f'raw: expected "refuse", got {data["raw"]!r}')
+        if not isinstance(data.get("rule"), list) or not data["rule"]:
+            raise ValueError("it has no [[rule]]")
+        rules = []
+        for number, table in enumerate(data["rule"], 1):
+            where = f"rule {number}: "
+            rules.append(_rule(number, table, os.path.dirname(path), stamps))
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror}"
+    except (ValueError, RecursionError) as error:
+        problem = f"{where}{error}"
+    else:
+        return Policy(path, rules, "raw" in data, stamps)
+    raise TrustError(f"the policy {path!r} is invalid, so everything is refused: {problem}")
+
+
+def _rule(number: int, table: object, folder: str, stamps: dict[str, tuple[int, ...]]) -> Rule:
+    if not isinstance(table, dict):
+        raise ValueError("expected a table, [[rule]]")
+    _check_keys(table, _RULE)
+    if missing := [key for key in _RULE[:3] if key not in table]:
+        raise ValueError(f"it has no {missing[0]}")
+    for key in ("source", "keys"):
+        if not isinstance(table[key], list) or not table[key]:
+            raise ValueError(f"{key}: expected a list that is not empty, got {table[key]!r}")
+    sources = [Source(text, folder) for text in table["source"]]
+    if problem := name_problem(table["name"]):
+        raise ValueError(f"name: {problem}")
+    signers = [_signer(entry, folder, stamps) for entry in table["keys"]]
+    names: dict[bytes, str] = {}
+    for each in signers:
+        if each.key.data in names:
+            raise ValueError(f"keys: {names[each.key.data]!r} and {each.name!r} are one key, which would count twice")
+        names[each.key.data] = each.name
+    threshold = _number(table, "threshold", 1, 1, len(signers))
+    return Rule(number, sources, table["name"], signers, threshold, _number(table, "version", 0, 0, MAX_VERSION))
+
+
+def _signer(entry: object, folder: str, stamps: dict[str, tuple[int, ...]]) -> Signer:
+    table = {"file": entry} if isinstance(entry, str) else entry
+    if not isinstance(table, dict) or not isinstance(table.get("file"), str) or not table["file"] or "\0" in table["file"]:
+        raise ValueError(f'keys: expected "FILE" or {{ file = "FILE", until = TIME }}, got {entry!r}')
+    _check_keys(table, _KEY, "keys: ")
+    name, until = table["file"], table.get("until")
+    if type(until) is date:
+        until = datetime.combine(until, time(), UTC)
+    if "until" in table and (not isinstance(until, datetime) or until.tzinfo is None):
+        raise ValueError(
+            f"keys: until: expected a date, or a date and a time with its offset such as 2027-01-31T12:00:00Z, got {table['until']}"
+        )
+    path = os.path.join(folder, name)
+    stamps[path] = _stamp(path)
+    try:
+        return Signer(name, read_public_key(path), until)
+    except OSError as error:
+        raise ValueError(f"keys: {name!r} cannot be read: {error.strerror}") from None
+    except DevmodError as error:
+        raise ValueError(f"keys: {error}") from None
+
+
+def _number(table: dict[str, Any], key: str, default: int, least: int, most: int) -> int:
+    value = table.get(key, default)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key}: expected a number from {least} to {most}{', the number of keys' * (key == 'threshold')}, got {value!r}")
+    return value
+
+
+def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str = "") -> None:
+    for key in table.keys() - known:
+        raise ValueError(f"{where}it has the unknown key {key!r}{did_you_mean(key, known)}")
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """Return what changes when a file is written or replaced; () if it cannot be read."""
+    try:
+        state = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino, state.st_dev
+
+
+def normal_url(text: str) -> str:
+    """Return the form of a URL in which equal ones are equal; "" if servers and libraries could read it in different ways.
+
+    The scheme and the host are in lower case, the port of the scheme is left out, and letters, digits and ``-._~`` are not encoded.
+    """
+    found = _URL.fullmatch(text)
+    if found is None:
+        return ""
+    scheme, host, port = found[1].lower(), found[2].lower(), found[3]
+    parts = re.split(r"%([0-9A-Fa-f]{2})", quote(found[4] or "/", safe="!$%&'()*+,;=:@/~\"<>[]^`{|}"))
+    codes = [chr(int(each, 16)) for each in parts[1::2]]
+    if "%" in "".join(parts[::2]) or {"/", "\\", "\0"} & {*codes}:
+        return ""
+    parts[1::2] = [each if re.fullmatch(r"[A-Za-z0-9._~-]", each) else f"%{ord(each):02X}" for each in codes]
+    path = "".join(parts)
+    if {".", ".."} & {*path.split("/")}:
+        return ""
+    return f"{scheme}://{host}{'' if port is None or port == _PORTS.get(scheme) else f':{int(port)}'}{path}"

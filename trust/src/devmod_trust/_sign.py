@@ -1,0 +1,93 @@
+"""Sign a file, and read a file with its signatures."""
+
+from __future__ import annotations
+
+import devmod
+from devmod.backend import loads_own, open_regular, replacing, walk
+from devmod.errors import ArgumentError, FormatError
+from devmod_trust import _envelope
+from devmod_trust._envelope import MAX_SIGNATURES, MAX_SIZE, MAX_VERSION, Envelope, Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
+    """Return the modules of a file, its header and index, and the content of the file with signatures beside it (None: there is none).
+
+    Each payload is compared with its digest. No policy is asked.
+
+    Raises
+    ------
+    FormatError
+        It is no bundle, or is damaged.
+    OSError
+        It cannot be read.
+    """
+    with open_regular(path) as file:
+        data = file.read()
+    try:
+        module = loads_own(data)
+        for each in walk(module):
+            if hasattr(each, "verify"):
+                each.verify()
+    except FormatError as error:
+        raise FormatError(str(error).replace("the bundle in memory", repr(path))) from None
+    try:
+        with open_regular(f"{path}.sig") as file:
+            return module, _envelope.head_of(data), file.read(MAX_SIZE + 1)
+    except FileNotFoundError:
+        return module, _envelope.head_of(data), None
+
+
+def sign_file(
+    path: str, keys: Sequence[str], name: str, version: int, passphrase: Callable[[str], str] | None = None, replace: bool = False
+) -> str:
+    """Do what `devmod_trust.sign` describes."""
+    from devmod_trust._keys import read_private_key
+
+    def refuse(key: str) -> str:
+        raise ArgumentError(f"sign: {key!r} is encrypted; expected is passphrase, which returns what decrypts it", argument="passphrase")
+
+    if not keys:
+        raise ArgumentError("sign: expected the path of a private key", argument="keys")
+    envelope, others = open_envelope(path, name, version, replace)
+    made = {}
+    for key in keys:
+        private = read_private_key(key, passphrase or refuse)
+        made[private.public.keyid] = Signature(private.public.keyid, private.sign(envelope.message))
+    kept = [each for each in others if each.keyid not in made]
+    return write_envelope(path, envelope._replace(signatures=(*kept, *made.values())))
+
+
+def open_envelope(path: str, name: str, version: int, replace: bool) -> tuple[Envelope, tuple[Signature, ...]]:
+    """Return an envelope without signatures for a file, and the signatures beside the file, which are of the same statement."""
+    if problem := _envelope.name_problem(name):
+        raise ArgumentError(f"sign: name: {problem}", argument="name")
+    if type(version) is not int or not 0 <= version <= MAX_VERSION:
+        raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
+    module, head, old = read_bundle(path)
+    envelope = Envelope(_envelope.make_statement(module, head, name, version), ())
+    if old is None:
+        return envelope, ()
+    try:
+        found = _envelope.read_envelope(old)
+        if found.payload == envelope.payload:
+            return envelope, found.signatures
+        problem = f"is of another statement: {_envelope.differences(found.payload, envelope.payload)}"
+    except ValueError as error:
+        problem = f"is invalid: {error}"
+    if replace:
+        return envelope, ()
+    raise FormatError(f"'{path}.sig' {problem}. To drop what it has: devmod sign --replace, or sign(…, replace=True)")
+
+
+def write_envelope(path: str, envelope: Envelope) -> str:
+    """Write the signatures of a file beside it. Return their path."""
+    data = envelope.to_bytes()
+    if len(envelope.signatures) > MAX_SIGNATURES or len(data) > MAX_SIZE:
+        raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIZE} bytes")
+    with replacing(f"{path}.sig") as file:
+        file.write(data)
+    return f"{path}.sig"

@@ -1,0 +1,426 @@
+"""Each attack on a file under a policy is refused, through `devmod.load` and the other ways to open one (R46)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import subprocess
+import sys
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alone import hide
+from distributions import install
+from http_server import Handler, Server, http_server
+from signing import bundle, envelope, key, policy, refusal, rule, signed
+
+import devmod
+from devmod._cli import main
+from devmod._plugins import discovery, registry
+from devmod_trust import _policy
+
+pytestmark = pytest.mark.row("R46")
+AGAIN = "Get it and its .sig again from who publishes acme/f"
+TWO = b"the first payload", b"another payload"
+
+
+@pytest.fixture(autouse=True)
+def trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Set a policy that takes the files in k/ and bytes in memory with the name acme/f and a signature by acme.pub. Return its path."""
+    path = policy(rule('["k/*.devmod", "memory"]', more="version = 2"))
+    monkeypatch.setenv("DEVMOD_TRUST", path)
+    return path
+
+
+def payloads(module: devmod.Module) -> list[bytes]:
+    return [each.save_to_bytes() for each in (module.imports or (module,))]  # type: ignore[attr-defined]
+
+
+def refused(path: str = "k/f.devmod") -> str:
+    """Return why a file is refused, behind its place and the rule."""
+    text = refusal(devmod.load, path)
+    head = f"{os.path.realpath(path)!r} is refused by rule 1 of {os.environ['DEVMOD_TRUST']!r} (acme/f): "
+    assert text.startswith(head)
+    signature = Path(f"{path}.sig").read_bytes() if Path(f"{path}.sig").exists() else None
+    assert refusal(devmod.loads, Path(path).read_bytes(), signature=signature)
+    return text.removeprefix(head)
+
+
+def write(signature: bytes) -> None:
+    Path("k/f.devmod.sig").write_bytes(signature)
+
+
+# -- innocents
+
+
+def test_a_signed_file_is_used_in_each_way() -> None:
+    signature = signed("k/f.devmod", data=bundle(*TWO))
+    data = Path("k/f.devmod").read_bytes()
+    Path("link.devmod").symlink_to("k/f.devmod")
+    shutil.copy("k/f.devmod.sig", "link.devmod.sig")
+    with open("k/f.devmod", "rb") as file:
+        ways = (
+            devmod.load("k/f.devmod"),
+            devmod.load("link.devmod"),
+            devmod.loads(data, signature=signature),
+            devmod.load(file, signature=signature),
+        )
+        assert [payloads(each) for each in ways] == [[*TWO]] * 4
+    assert devmod.dumps(ways[0]) == data
+    shutil.copy("k/f.devmod", "k/g.devmod")
+    shutil.copy("k/f.devmod.sig", "k/g.devmod.sig")
+    assert payloads(devmod.load("k/g.devmod")) == [*TWO]
+
+
+def test_one_of_two_signers_is_expired_and_the_other_counts(trusted: str) -> None:
+    key("old")
+    policy(rule(keys='[{ file = "old.pub", until = 2020-01-01 }, "acme.pub"]'))
+    signed("k/f.devmod", "old", "acme")
+    assert payloads(devmod.load("k/f.devmod"))
+    signed("k/f.devmod", "old")
+    assert "'old.pub' has, and counts no more since 2020-01-01 00:00:00+00:00" in refused()
+
+
+# -- the file
+
+
+def test_an_unsigned_file() -> None:
+    signed("k/f.devmod")
+    os.unlink("k/f.devmod.sig")
+    assert refused().startswith("it has no signature; expected is one by 'acme.pub'. ")
+
+
+def test_payloads_that_are_swapped() -> None:
+    """Both files are signed. The payloads have the same size and other digests."""
+    one, two = bundle(b"the 1st payload"), bundle(b"the 2nd payload")
+    signed("k/f.devmod", data=one)
+    signed("k/g.devmod", data=two)
+    head = 48 + int.from_bytes(one[12:16], "little")
+    Path("k/f.devmod").write_bytes(one[:head] + two[head:])
+    Path("k/g.devmod").write_bytes(two.replace(b"2nd", b"1st"))
+    for path in ("k/f.devmod", "k/g.devmod"):
+        module = devmod.load(path)
+        with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
+            payloads(module)
+    with pytest.raises(devmod.FormatError, match="its SHA-256 is not the one in the index"):
+        payloads(devmod.loads(Path("k/f.devmod").read_bytes(), signature=Path("k/f.devmod.sig").read_bytes()))
+
+
+def test_a_file_that_is_cut_or_extended() -> None:
+    data = bundle(*TWO)
+    signed("k/f.devmod", data=data)
+    for changed in (data[:40], data[:200], data[:-1], data + b"\0", data + b"x" * 100):
+        Path("k/f.devmod").write_bytes(changed)
+        with pytest.raises(devmod.FormatError):
+            payloads(devmod.load("k/f.devmod"))
+
+
+def test_each_byte_of_a_file() -> None:
+    """Every changed byte is noticed: those of the header and the index by the signature, the others by digests or as padding."""
+    data = bundle(*TWO)
+    signature = signed("k/f.devmod", data=data)
+    head = 48 + int.from_bytes(data[12:16], "little")
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        with pytest.raises((devmod.TrustError, devmod.FormatError)):
+            payloads(devmod.loads(bytes(changed), signature=signature))
+    index = data[48:head].replace(b"toy", b"toz")
+    forged = data[:16] + hashlib.sha256(index).digest() + index + data[head:]
+    assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(devmod.loads, forged, signature=signature)
+
+
+def test_the_version_in_the_header() -> None:
+    data = signed("k/f.devmod") and Path("k/f.devmod").read_bytes()
+    for version in (2, 3):
+        Path("k/f.devmod").write_bytes(data[:8] + bytes((version,)) + data[9:])
+        assert refused() == f"'acme.pub' has signed another file: acme/f, version 3. {AGAIN}"
+
+
+# -- the signature
+
+
+def test_the_signature_of_another_file() -> None:
+    other = signed("k/g.devmod", data=bundle(b"another"))
+    signed("k/f.devmod")
+    write(other)
+    assert refused() == f"'acme.pub' has signed another file: acme/f, version 3. {AGAIN}"
+
+
+def test_another_file_of_the_same_signer_under_this_path() -> None:
+    signed("k/f.devmod", name="acme/g")
+    assert refused() == "it is signed as 'acme/g'. Put each file where the rule for its name has it as a source"
+
+
+def test_an_older_version() -> None:
+    signed("k/f.devmod", version=1)
+    assert refused() == "it is signed as version 1, and the lowest is 2. Get a newer one"
+
+
+def test_the_key_of_a_stranger_in_the_envelope() -> None:
+    eve = key("eve")
+    public = Path("eve.pub").read_text()
+    signed("k/f.devmod")
+    data = Path("k/f.devmod").read_bytes()
+    extra = {"publicKey": public, "cert": public, "x5c": [public], "jwk": {"kty": "OKP", "x": b64encode(eve.public.data).decode()}}
+    write(envelope(data, (key().public.keyid, eve, extra)))
+    assert refused() == f"it is not signed by a key that counts, and the rule needs 1 of 'acme.pub'. {AGAIN}"
+
+
+def test_two_keys_are_needed_and_one_signature_is_invalid(trusted: str) -> None:
+    bob = key("bob")
+    policy(rule(keys='["acme.pub", "bob.pub"]', more="threshold = 2"))
+    signed("k/f.devmod", "acme", "bob")
+    assert payloads(devmod.load("k/f.devmod"))
+    data, acme = Path("k/f.devmod").read_bytes(), key()
+    text = f"it is signed by 'acme.pub' alone, and the rule needs 2 of 'acme.pub', 'bob.pub'. {AGAIN}"
+    for others in (
+        [(bob.public.keyid, acme, {})],  # one key twice, the second time by the other's name
+        [("", acme, {}), (acme.public.keyid, acme, {}), ("x", acme, {})],
+        [(bob.public.keyid, bytes(64), {})],
+        [(bob.public.keyid, bob.sign(b"another message"), {})],
+        [],
+    ):
+        write(envelope(data, (acme.public.keyid, acme, {}), *others))
+        assert refused() == text
+    write(envelope(data, ("", bytes(64), {}), (acme.public.keyid, bob, {}), (bob.public.keyid, acme, {})))
+    assert payloads(devmod.load("k/f.devmod"))  # a keyid is a hint, and an invalid signature takes nothing away
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "ES256", "EdDSA", "rsassa-pss-sha256"])
+def test_the_names_of_algorithms(algorithm: str) -> None:
+    signed("k/f.devmod")
+    data, acme = Path("k/f.devmod").read_bytes(), key().public
+    names = {"alg": algorithm, "algorithm": algorithm, "scheme": algorithm, "keytype": algorithm}
+    for sig in (b"\0", bytes(64), hmac.digest(acme.data, data, "sha256"), hmac.digest(Path("acme.pub").read_bytes(), data, "sha256")):
+        write(envelope(data, (acme.keyid, sig, names)))
+        assert refused() == f"it is not signed by a key that counts, and the rule needs 1 of 'acme.pub'. {AGAIN}"
+    write(envelope(data, (acme.keyid, key(), names)))
+    assert payloads(devmod.load("k/f.devmod"))  # the key decides
+
+
+@pytest.mark.parametrize(
+    ("signature", "text"),
+    [
+        (b"", "it is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b" " * (1 << 20) + b"{}", "it has more than 1048576 bytes"),
+        (b" " * (5 << 20), "it has more than 1048576 bytes"),
+        (b"[" * (1 << 20), "it is no JSON: it is nested too deep"),
+        (b'{"payloadType":"application/vnd.in-toto+json","signatures":[' + b"1," * 200_000 + b"1]}", "it has 200001 signatures, and expected are 1 to 32"),
+    ],
+    ids=["empty", "large", "huge", "nested", "many"],
+)  # fmt: skip
+def test_huge_and_nested_envelopes(signature: bytes, text: str) -> None:
+    signed("k/f.devmod")
+    write(signature)
+    assert refused() == f"its file of signatures is invalid: {text}. {AGAIN}"
+
+
+def test_a_payload_is_not_parsed_before_its_signature_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    signed("k/f.devmod")
+    monkeypatch.setattr(_policy, "read_statement", lambda payload: pytest.fail(f"parsed {payload!r}"))
+    write(envelope(Path("k/f.devmod").read_bytes(), (key().public.keyid, key("eve"), {})))
+    assert refused().startswith("it is not signed by a key that counts")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda payload: payload.update(_type="https://in-toto.io/Statement/v0.1"),
+        lambda payload: payload.update(predicateType="https://slsa.dev/provenance/v0.2"),
+        lambda payload: payload["predicate"]["buildDefinition"].update(buildType="urn:another"),
+        lambda payload: payload.update(subject=[*payload["subject"], *payload["subject"]]),
+        lambda payload: payload["subject"][0].update(name="acme/f "),
+        lambda payload: payload["predicate"]["buildDefinition"]["externalParameters"].update(name="аcme/f"),
+        lambda payload: payload["predicate"]["buildDefinition"]["externalParameters"].update(version="9"),
+        lambda payload: payload.clear(),
+    ],
+)
+def test_other_statements_by_the_key(change: Any) -> None:
+    """A key that signs files may sign other things, or by another tool."""
+    signed("k/f.devmod")
+    write(envelope(Path("k/f.devmod").read_bytes(), ("", key(), {}), change=change))
+    assert refused().startswith("what 'acme.pub' has signed is invalid: its payload ")
+
+
+def test_a_signature_for_another_type_of_payload() -> None:
+    """DSSE signs the type too: the signature of a text is none of a statement."""
+    data = signed("k/f.devmod") and Path("k/f.devmod").read_bytes()
+    found = json.loads(envelope(data, ("", b"x", {})))
+    payload = found["payload"]
+    raw = b64decode(payload)
+    for message in (raw, payload.encode(), b"DSSEv1 10 text/plain%d %d " % (10, len(raw)) + raw):
+        write(envelope(data, ("", key().sign(message), {})))
+        assert refused().startswith("it is not signed by a key that counts")
+
+
+# -- between the check and the use
+
+
+def test_a_file_that_is_replaced_after_the_check(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The bytes that were checked are used, by whatever the path is replaced meanwhile."""
+    signed("k/f.devmod", data=bundle(b"the payload"))
+    Path("evil.devmod").write_bytes(bundle(b"evil!!!!!!!"))
+    Path("to_f.devmod").symlink_to("k/f.devmod")
+    shutil.copy("k/f.devmod.sig", "to_f.devmod.sig")
+
+    def change() -> None:
+        Path("to_f.devmod").unlink()
+        Path("to_f.devmod").symlink_to("evil.devmod")
+        shutil.copy("evil.devmod", "new.devmod")
+        os.replace("new.devmod", "k/f.devmod")
+
+    real = _policy.check
+    monkeypatch.setattr(_policy, "check", lambda *arguments: (real(*arguments), change())[0])
+    assert payloads(devmod.load("to_f.devmod")) == [b"the payload"]
+    assert Path("to_f.devmod").read_bytes() == Path("k/f.devmod").read_bytes() == bundle(b"evil!!!!!!!")
+    monkeypatch.setattr(_policy, "check", real)
+    assert "no rule has it as a source" in refusal(devmod.load, "to_f.devmod")
+
+
+def test_a_file_that_is_rewritten_in_place() -> None:
+    data, evil = bundle(b"the payload"), bundle(b"evil!!!!!!!")
+    signed("k/f.devmod", data=data)
+    module, used = devmod.load("k/f.devmod"), devmod.load("k/f.devmod")
+    assert payloads(used) == [b"the payload"]
+    assert len(data) == len(evil)
+    with open("k/f.devmod", "r+b") as file:
+        file.write(evil)
+    with pytest.raises(devmod.FormatError, match="its SHA-256 is not the one in the index"):
+        payloads(module)
+
+
+# -- URLs
+
+
+@pytest.fixture
+def server(folder: Path) -> Any:
+    with http_server() as server:
+        policy(rule(f'["{server.url("k/*")}"]'))
+        yield server
+
+
+def test_a_file_at_a_url_and_a_planted_cache(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.environ["DEVMOD_TRUST"]
+    url, good, evil = server.url("k/f.devmod"), bundle(b"the payload"), bundle(b"evil!!!!!!!")
+    server.files["k/f.devmod"] = evil
+    monkeypatch.setenv("DEVMOD_TRUST", "")
+    assert payloads(devmod.load(url)) == [b"evil!!!!!!!"]  # it is in the cache now
+    monkeypatch.setenv("DEVMOD_TRUST", path)
+    assert refusal(devmod.load, url).startswith(f"{url!r} is refused by rule 1 of {path!r} (acme/f): it has no signature")
+    server.files["k/f.devmod.sig"] = signed("x", data=good)
+    assert "'acme.pub' has signed another file" in refusal(devmod.load, url)
+    assert "'acme.pub' has signed another file" in refusal(devmod.load, url, offline=True)
+    server.files["k/f.devmod"] = good
+    assert payloads(devmod.load(url)) == payloads(devmod.load(url, offline=True)) == [b"the payload"]
+    for file in (folder / "cache").rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes().replace(b"the payload", b"evil!!!!!!!"))
+    with pytest.raises(devmod.DevmodError):
+        payloads(devmod.load(url, offline=True))
+
+
+def test_a_redirect(server: Server) -> None:
+    """The rule of the URL that was asked for applies, wherever the server leads."""
+
+    def redirect(handler: Handler, _: Server) -> bool:
+        if handler.path.startswith("/k/"):
+            handler.status(302, Location=handler.path.replace("/k/", "/others/"))
+        return handler.path.startswith("/k/")
+
+    server.answers = [redirect] * 20
+    signature = signed("x", name="acme/g")
+    server.files["others/f.devmod"], server.files["others/f.devmod.sig"] = Path("x").read_bytes(), signature
+    assert "it is signed as 'acme/g'" in refusal(devmod.load, server.url("k/f.devmod"))
+    assert "no rule has it as a source" in refusal(devmod.load, server.url("others/f.devmod"))
+
+
+# -- packages, commands and processes
+
+
+def test_the_file_of_a_package(trusted: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy(rule('["package:signed_kernels"]'))
+    package = folder / "site" / "signed_kernels"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    signed("k/f.devmod")
+    shutil.copy("k/f.devmod", package)
+    install(folder / "site", "signed-kernels", groups={"devmod.bundles": {"signed": "signed_kernels"}})
+    monkeypatch.syspath_prepend(folder / "site")
+    assert "it has no signature" in refusal(devmod.installed, "signed")
+    shutil.copy("k/f.devmod.sig", package)
+    assert payloads(devmod.installed("signed")) == [b"the payload"]
+    assert "no rule has it as a source" in refusal(devmod.load, package / "f.devmod")
+    del sys.modules["signed_kernels"]
+
+
+@pytest.mark.parametrize("command", ["inspect", "view", "run", "verify", "bench", "bundle"])
+def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    signed("k/f.devmod")
+    os.unlink("k/f.devmod.sig")
+    options = {"run": ["f0"], "bundle": ["-o", "out.devmod"], "view": ["--no-open"]}.get(command, [])
+    assert main([command, "k/f.devmod", *options]) == 1
+    out, err = capsys.readouterr()
+    assert (out, "it has no signature; expected is one by 'acme.pub'" in err) == ("", True)
+    assert not Path("out.devmod").exists()
+
+
+LOAD = """
+import sys, devmod
+try:
+    devmod.load("k/f.devmod")
+except devmod.TrustError as error:
+    print("refused", sys.flags.optimize)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-O",), ("-OO",)])
+def test_processes_refuse_too(options: tuple[str, ...]) -> None:
+    signed("k/f.devmod")
+    os.unlink("k/f.devmod.sig")
+    out = subprocess.run([sys.executable, *options, "-c", LOAD], capture_output=True, text=True, check=True).stdout
+    assert out == f"refused {len(options) and len(options[0]) - 1}\n"
+
+
+def test_a_process_gets_what_trust_has_added(trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    signed("k/f.devmod", name="acme/g")
+    monkeypatch.setenv("DEVMOD_TRUST", "")
+    policy(rule(name="acme/g"), path="other.toml")
+    devmod.trust("other.toml")
+    assert devmod.load("k/f.devmod")
+    devmod.trust(trusted)
+    assert "it is signed as 'acme/g'" in refusal(devmod.load, "k/f.devmod")
+    assert subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True).stdout == "refused 0\n"
+
+
+def test_without_devmod_trust_everything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    signed("k/f.devmod")
+    assert payloads(devmod.load("k/f.devmod"))
+    monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-trust")
+    assert "DEVMOD_PLUGINS_DENY excludes devmod-trust, which checks files" in refusal(devmod.load, "k/f.devmod")
+    monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "")
+    monkeypatch.setattr(registry, "_cache", {})
+    monkeypatch.setattr(discovery, "_scan_all", discovery._scan_all)
+    hide("devmod-trust")
+    assert "devmod-trust, which checks files, is not installed" in refusal(devmod.load, "k/f.devmod")
+
+
+def test_a_checker_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    signed("k/f.devmod")
+    monkeypatch.setattr(_policy, "read_envelope", lambda data: 1 / 0)
+    assert "failed: ZeroDivisionError: division by zero" in refusal(devmod.load, "k/f.devmod")
+
+
+def test_payloads_without_an_index(trusted: str) -> None:
+    code = b"__kernel void f(__global float *x) {}"
+    create: Any = devmod.create_with_fallback
+    arguments = ("opencl", code, "cl", {"f": devmod.FunctionInfo("f", ["handle"])})
+    assert create(*arguments)
+    policy('raw = "refuse"', rule())
+    assert 'the policy has raw = "refuse"' in refusal(create, *arguments)
+    assert 'the policy has raw = "refuse"' in refusal(devmod.load_from_bytes, "const_loader", b"\x80\x80")
