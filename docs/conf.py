@@ -38,6 +38,7 @@ smartquotes = False  # a "string" in a docstring stays what can be typed
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["torch", "jax", "tvm_ffi"]  # devmod-frameworks imports them, and this environment has none
 autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True, "inherited-members": False}
 

@@ -194,8 +194,11 @@ def test_elements_of_64_bits_need_an_option_of_jax() -> None:
     assert error_of(function, np.ones(2)) == (
         "the program 'double': 'x' is an array of float64, which JAX has only after jax.config.update('jax_enable_x64', True)"
     )
-    with jax.enable_x64(True):
+    jax.config.update("jax_enable_x64", True)
+    try:
         assert function(jnp.asarray([1.5, 2])).tolist() == [3, 4]
+    finally:
+        jax.config.update("jax_enable_x64", False)
 
 
 @pytest.mark.parametrize(
