@@ -148,6 +148,10 @@ KINDS = "('https://in-toto.io/Statement/v1', 'https://slsa.dev/provenance/v1', '
         ),
         (statement(name="acme/g"), "its payload has an invalid name, version or digest: ('acme/g', 3, "),
         (statement(name=["acme/f"]), "its payload has an invalid name, version or digest: (['acme/f'], 3, "),
+        (
+            statement(subject=[{"name": "acme/f", "digest": {"sha256": "0" * 65}}]),
+            f"its payload has an invalid name, version or digest: ('acme/f', 3, '{'0' * 65}'), 'acme/f'",
+        ),
         (statement(version=True), "its payload has an invalid name, version or digest: ('acme/f', True, "),
         (statement(version=-1), "its payload has an invalid name, version or digest: ('acme/f', -1, "),
         (statement(version="3"), "its payload has an invalid name, version or digest: ('acme/f', '3', "),

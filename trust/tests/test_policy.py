@@ -277,7 +277,7 @@ INVALID = {
     "rule 1: source: 'k/' names no file: '**' takes the files in a folder, and no '..' is after a wildcard": rule('["k/"]'),
     "rule 1: source: 'k/*/../f' names no file: '**' takes the files in a folder, and no '..' is after a wildcard": rule('["k/*/../f"]'),
     "rule 1: source: expected package: and the name of a package that can be imported, got 'package:a-b'": rule('["package:a-b"]'),
-    "rule 1: source: expected a URL whose host has no wildcard, without query, credentials, '..' and encoded '/', "
+    "rule 1: source: expected a URL without query, credentials, '..', encoded '/' and wildcards of hosts, "
     "got 'https://*.acme.example/**'": rule('["https://*.acme.example/**"]'),
     "rule 1: name: expected parts of a-z, 0-9, '.', '_' and '-' with '/' between them, such as acme/softmax, got 'acme/*'": rule(
         name="acme/*"
@@ -285,10 +285,10 @@ INVALID = {
     "rule 1: keys: expected a list that is not empty, got []": rule(keys="[]"),
     'rule 1: keys: expected "FILE" or { file = "FILE", until = TIME }, got 1': rule(keys="[1]"),
     "rule 1: keys: it has the unknown key 'untill'. Did you mean 'until'?": rule(keys='[{ file = "acme.pub", untill = 2027-01-01 }]'),
-    "rule 1: keys: until: expected a date, or a date and a time with its offset such as 2027-01-31T12:00:00Z, got 2027-01-01 00:00:00": rule(
+    "rule 1: keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got 2027-01-01 00:00:00": rule(
         keys='[{ file = "acme.pub", until = 2027-01-01T00:00:00 }]'
     ),
-    "rule 1: keys: until: expected a date, or a date and a time with its offset such as 2027-01-31T12:00:00Z, got 5": rule(
+    "rule 1: keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got 5": rule(
         keys='[{ file = "acme.pub", until = 5 }]'
     ),
     "rule 1: keys: 'none.pub' cannot be read: No such file or directory": rule(keys='["none.pub"]'),

@@ -122,7 +122,8 @@ def read_statement(payload: bytes) -> Statement:
         raise ValueError("its payload has not the fields of a statement about one file") from None
     if kinds != (_STATEMENT, _PREDICATE, _BUILD):
         raise ValueError(f"its payload is of the types {_short(kinds)}, and expected are {(_STATEMENT, _PREDICATE, _BUILD)}")
-    if name_problem(name) or not same or type(version) is not int or not 0 <= version <= MAX_VERSION or not isinstance(found.digest, str):
+    is_version = type(version) is int and 0 <= version <= MAX_VERSION
+    if name_problem(name) or not same or not is_version or not isinstance(found.digest, str) or len(found.digest) != 64:
         raise ValueError(f"its payload has an invalid name, version or digest: {_short(tuple(found))}, {_short(subject['name'])}")
     return found
 

@@ -54,7 +54,7 @@ class Source:
             pattern = normal_url(text)
             if not pattern:
                 raise ValueError(
-                    f"source: expected a URL whose host has no wildcard, without query, credentials, '..' and encoded '/', got {text!r}"
+                    f"source: expected a URL without query, credentials, '..', encoded '/' and wildcards of hosts, got {text!r}"
                 )
         else:
             parts = text.replace(os.sep, "/").split("/")
@@ -64,9 +64,8 @@ class Source:
             self._base = os.path.join(folder, "/".join(parts[:fixed]) or text[: text.startswith("/")])
             pattern = "/".join(parts[fixed:])
         tokens = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-        self._glob = re.compile(
-            re.sub(r"\*\*/|\*\*|\*|[^*]+", lambda found: tokens.get(found[0]) or re.escape(found[0]), pattern), re.DOTALL
-        )
+        parts = re.findall(r"\*\*/|\*\*|\*|[^*]+", pattern)
+        self._glob = re.compile("".join(tokens.get(part) or re.escape(part) for part in parts), re.DOTALL)
 
     def takes(self, file: File) -> bool:
         """Return whether a file comes from here. Links of the pattern are resolved now, as those of the file's path were."""
@@ -128,9 +127,8 @@ class Policy(NamedTuple):
         rules = [rule for rule in self.rules if any(source.takes(file) for source in rule.sources)]
         if not rules:
             where = f" of the package {file.package!r}" if file.package else ""
-            raise TrustError(
-                f"{file.place!r}{where} is refused by {self.path!r}: no rule has it as a source. Add it to the source of a rule"
-            )
+            todo = "no rule has it as a source. Add it to the source of a rule"
+            raise TrustError(f"{file.place!r}{where} is refused by {self.path!r}: {todo}")
         taken = []
         for rule in rules:
             try:
@@ -251,9 +249,7 @@ def _signer(entry: object, folder: str, stamps: dict[str, tuple[int, ...]]) -> S
     if type(until) is date:
         until = datetime.combine(until, time(), UTC)
     if "until" in table and (not isinstance(until, datetime) or until.tzinfo is None):
-        raise ValueError(
-            f"keys: until: expected a date, or a date and a time with its offset such as 2027-01-31T12:00:00Z, got {table['until']}"
-        )
+        raise ValueError(f"keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got {table['until']}")
     path = os.path.join(folder, name)
     stamps[path] = _stamp(path)
     try:
@@ -272,7 +268,7 @@ def _number(table: dict[str, Any], key: str, default: int, least: int, most: int
 
 
 def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str = "") -> None:
-    for key in table.keys() - known:
+    for key in sorted(table.keys() - known):
         raise ValueError(f"{where}it has the unknown key {key!r}{did_you_mean(key, known)}")
 
 
