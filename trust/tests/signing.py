@@ -51,7 +51,7 @@ def signed(path: str, *keys: str, data: bytes | None = None, name: str = "acme/f
 
 def envelope(data: bytes, *signatures: tuple[str, bytes | PrivateKey, dict[str, Any]], change: Change = len) -> bytes:
     """Return an envelope for a file, with any signatures: each has a keyid, the bytes or the key that makes them, and other fields."""
-    payload = json.loads(make_statement(loads_own(data), head_of(data), "acme/f", 3)) if data else {}
+    payload = json.loads(make_statement(loads_own(data), data, "acme/f", 3)) if data else {}
     change(payload)
     made = Envelope(json.dumps(payload).encode(), ())
     found = [Signature(keyid, sig if isinstance(sig, bytes) else sig.sign(made.message), extra) for keyid, sig, extra in signatures]
@@ -75,7 +75,7 @@ def ask(
     """Ask a policy as core does. Return the keys that have signed, for each rule that takes the file."""
     data = bundle() if data is None else data
     head = data and head_of(data)
-    return [each.keys for each in check(File(place, package, head, signature), (path,))]
+    return [each.keys for each in check(File(place, package, head, len(data), signature), (path,))]
 
 
 def refusal(act: Callable[..., object], *arguments: Any, **keywords: Any) -> str:

@@ -89,7 +89,7 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str], folder: Path) -> None
         "source": f"{folder}/f.devmod",
         "taken": True,
         "refusal": "",
-        "claims": {"problem": "", "name": "acme/f", "version": 3, "keys": [key().public.keyid]},
+        "claims": {"problem": "", "name": "acme/f", "version": 3, "size": report["claims"]["size"], "keys": [key().public.keyid]},
         "rules": [{"policy": name, "rule": 1, "keys": ["acme.pub"]}],
     }
     for content, problem in (

@@ -17,7 +17,6 @@ from devmod_trust._envelope import (
     Signature,
     Statement,
     differences,
-    head_of,
     make_statement,
     name_problem,
     read_envelope,
@@ -37,7 +36,7 @@ def file_with_origins(**origins: devmod.Origin) -> bytes:
 
 
 def statement_of(data: bytes, name: str = "acme/f", version: int = 3) -> bytes:
-    return make_statement(loads_own(data), head_of(data), name, version)
+    return make_statement(loads_own(data), data, name, version)
 
 
 def test_an_envelope_is_dsse() -> None:
@@ -62,7 +61,7 @@ def test_a_statement_has_the_head_the_sources_and_the_tools() -> None:
     payload = statement_of(data)
     assert json.loads(payload) == {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": "acme/f", "digest": {"sha256": digest}}],
+        "subject": [{"name": "acme/f", "digest": {"sha256": digest}, "annotations": {"size": len(data)}}],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
@@ -77,7 +76,7 @@ def test_a_statement_has_the_head_the_sources_and_the_tools() -> None:
             "runDetails": {"builder": {"id": "urn:devmod:build:1", "version": {"libclang": "18.1.1, 19.1.0"}}},
         },
     }
-    assert read_statement(payload) == Statement("acme/f", 3, digest)
+    assert read_statement(payload) == Statement("acme/f", 3, digest, len(data))
     many = file_with_origins(f=devmod.Origin("opencl", "", [], {f"{number}.cl": "1" * 64 for number in range(1001)}))
     assert json.loads(statement_of(many))["predicate"]["buildDefinition"]["resolvedDependencies"] == []
 
@@ -146,17 +145,17 @@ KINDS = "('https://in-toto.io/Statement/v1', 'https://slsa.dev/provenance/v1', '
             statement(_type="v0"),
             f"its payload is of the types {KINDS.replace('https://in-toto.io/Statement/v1', 'v0')}, and expected are {KINDS}",
         ),
-        (statement(name="acme/g"), "its payload has an invalid name, version or digest: ('acme/g', 3, "),
-        (statement(name=["acme/f"]), "its payload has an invalid name, version or digest: (['acme/f'], 3, "),
+        (statement(name="acme/g"), "its payload has an invalid name, version, digest or size: ('acme/g', 3, "),
+        (statement(name=["acme/f"]), "its payload has an invalid name, version, digest or size: (['acme/f'], 3, "),
         (
-            statement(subject=[{"name": "acme/f", "digest": {"sha256": "0" * 65}}]),
-            f"its payload has an invalid name, version or digest: ('acme/f', 3, '{'0' * 65}'), 'acme/f'",
+            statement(subject=[{"name": "acme/f", "digest": {"sha256": "0" * 65}, "annotations": {"size": 1}}]),
+            f"its payload has an invalid name, version, digest or size: ('acme/f', 3, '{'0' * 65}', 1), 'acme/f'",
         ),
-        (statement(version=True), "its payload has an invalid name, version or digest: ('acme/f', True, "),
-        (statement(version=-1), "its payload has an invalid name, version or digest: ('acme/f', -1, "),
-        (statement(version="3"), "its payload has an invalid name, version or digest: ('acme/f', '3', "),
-        (statement(version=2**63), "its payload has an invalid name, version or digest: ('acme/f', 9223372036854775808, "),
-        (statement(version=3.0), "its payload has an invalid name, version or digest: ('acme/f', 3.0, "),
+        (statement(version=True), "its payload has an invalid name, version, digest or size: ('acme/f', True, "),
+        (statement(version=-1), "its payload has an invalid name, version, digest or size: ('acme/f', -1, "),
+        (statement(version="3"), "its payload has an invalid name, version, digest or size: ('acme/f', '3', "),
+        (statement(version=2**63), "its payload has an invalid name, version, digest or size: ('acme/f', 9223372036854775808, "),
+        (statement(version=3.0), "its payload has an invalid name, version, digest or size: ('acme/f', 3.0, "),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -179,10 +179,10 @@ def test_several_policies_must_each_be_met() -> None:
         signature = signed("x", *keys)
         for policies in (both, both[::-1]):
             if taken:
-                devmod_verify(place("k/f.devmod"), "", head, signature, policies)
+                devmod_verify(place("k/f.devmod"), "", head, -1, signature, policies)
             else:
-                refusal(devmod_verify, place("k/f.devmod"), "", head, signature, policies)
-    devmod_verify(place("k/f.devmod"), "", head, None, ())
+                refusal(devmod_verify, place("k/f.devmod"), "", head, -1, signature, policies)
+    devmod_verify(place("k/f.devmod"), "", head, -1, None, ())
 
 
 def test_the_threshold_counts_keys_and_the_lowest_version_is_taken() -> None:

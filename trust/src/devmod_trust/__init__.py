@@ -14,12 +14,12 @@ __all__ = ["sign"]
 
 
 @HookimplMarker("devmod")
-def devmod_verify(place: str, package: str, head: bytes, signature: bytes | None, policies: tuple[str, ...]) -> None:
+def devmod_verify(place: str, package: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]) -> None:
     """Raise TrustError unless each policy takes the file: the hook of core, which asks it about each file that is opened."""
     if policies:  # without one, core asks before a first use, and nothing is imported
         from devmod_trust._policy import File, check
 
-        check(File(place, package, head, signature), policies)
+        check(File(place, package, head, size, signature), policies)
 
 
 def sign(

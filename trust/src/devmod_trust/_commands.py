@@ -11,7 +11,7 @@ import click
 from devmod.backend import policies
 from devmod.commands import debug_option, echo, print_json
 from devmod.errors import TrustError
-from devmod_trust._envelope import MAX_VERSION, read_envelope, read_statement
+from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
 from devmod_trust._sign import read_bundle, sign_file
 
 _EXISTING = click.Path(exists=True, dir_okay=False)
@@ -96,7 +96,7 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
     """
     from devmod_trust import _policy
 
-    _, head, signature = read_bundle(file)
+    _, data, signature = read_bundle(file)
     place, package = source or file, ""
     if place.startswith("package:"):
         place, package = file, place.removeprefix("package:")
@@ -107,7 +107,7 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
         known = (*policies(), *paths)
         if not known:
             raise TrustError(f"nothing says whether {file!r} may be used: give --policy, or set DEVMOD_TRUST")
-        taken = _policy.check(_policy.File(place, package, head, signature), known)
+        taken = _policy.check(_policy.File(place, package, head_of(data), len(data), signature), known)
     except TrustError as error:
         refusal = str(error)
     if as_json:

@@ -53,11 +53,12 @@ class Envelope(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What a payload says: the name and the version of a file, and the SHA-256 of its header and index in hexadecimal."""
+    """What a payload says: the name and the version of a file, the SHA-256 of its header and index in hexadecimal, and its size."""
 
     name: str
     version: int
     digest: str
+    size: int
 
 
 def name_problem(name: object) -> str:
@@ -72,7 +73,7 @@ def head_of(data: bytes) -> bytes:
     return data[: HEADER + int.from_bytes(data[12:16], "little")]
 
 
-def make_statement(module: Module, head: bytes, name: str, version: int) -> bytes:
+def make_statement(module: Module, data: bytes, name: str, version: int) -> bytes:
     """Return the payload for a file. It depends on the file, the name and the version alone, so that several can sign the same."""
     origins = [origin for each in walk(module) if (origin := each.origin) is not None]
     sources = sorted({item for origin in origins for item in origin.sources.items()})
@@ -84,7 +85,7 @@ def make_statement(module: Module, head: bytes, name: str, version: int) -> byte
     definition: dict[str, object] = {"buildType": _BUILD, "externalParameters": {"name": name, "version": version}}
     definition["resolvedDependencies"] = found if len(found) <= MAX_SOURCES else []
     predicate = {"buildDefinition": definition, "runDetails": {"builder": {"id": _BUILD, "version": tools}}}
-    subject = [{"digest": {"sha256": sha256(head).hexdigest()}, "name": name}]
+    subject = [{"annotations": {"size": len(data)}, "digest": {"sha256": sha256(head_of(data)).hexdigest()}, "name": name}]
     statement = {"_type": _STATEMENT, "predicate": predicate, "predicateType": _PREDICATE, "subject": subject}
     return json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
 
@@ -117,14 +118,14 @@ def read_statement(payload: bytes) -> Statement:
         kinds = statement["_type"], statement["predicateType"], build["buildType"]
         (subject,) = statement["subject"]
         name, version = build["externalParameters"]["name"], build["externalParameters"]["version"]
-        found, same = Statement(name, version, subject["digest"]["sha256"]), subject["name"] == name
+        found, same = Statement(name, version, subject["digest"]["sha256"], subject["annotations"]["size"]), subject["name"] == name
     except (KeyError, TypeError, ValueError, IndexError):
         raise ValueError("its payload has not the fields of a statement about one file") from None
     if kinds != (_STATEMENT, _PREDICATE, _BUILD):
         raise ValueError(f"its payload is of the types {_short(kinds)}, and expected are {(_STATEMENT, _PREDICATE, _BUILD)}")
-    is_version = type(version) is int and 0 <= version <= MAX_VERSION
+    is_version = type(version) is int and 0 <= version <= MAX_VERSION and type(found.size) is int
     if name_problem(name) or not same or not is_version or not isinstance(found.digest, str) or len(found.digest) != 64:
-        raise ValueError(f"its payload has an invalid name, version or digest: {_short(tuple(found))}, {_short(subject['name'])}")
+        raise ValueError(f"its payload has an invalid name, version, digest or size: {_short(tuple(found))}, {_short(subject['name'])}")
     return found
 
 

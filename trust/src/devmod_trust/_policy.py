@@ -27,8 +27,8 @@ _RULE, _TOP, _KEY = ("source", "name", "keys", "threshold", "version"), ("rule",
 class File:
     """A file that policies are asked about. The parameters are those of the hook ``devmod_verify``."""
 
-    def __init__(self, place: str, package: str, head: bytes, signature: bytes | None) -> None:
-        self.place, self.package, self.head, self.signature = place, package, head, signature
+    def __init__(self, place: str, package: str, head: bytes, size: int, signature: bytes | None) -> None:
+        self.place, self.package, self.head, self.size, self.signature = place, package, head, size, signature
 
     @cached_property
     def digest(self) -> str:
@@ -171,7 +171,7 @@ def _keys_of(file: File, rule: Rule) -> tuple[str, ...]:
 
 
 def _compare(statement: Statement, file: File, rule: Rule, other: str) -> None:
-    if statement.digest != file.digest:
+    if statement.digest != file.digest or file.size not in (-1, statement.size):  # the size of a file at a URL may be unknown
         raise ValueError(other)
     if statement.name != rule.name:
         raise ValueError(f"it is signed as {statement.name!r}. Put each file where the rule for its name has it as a source")

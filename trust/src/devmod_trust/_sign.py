@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
-    """Return the modules of a file, its header and index, and the content of the file with signatures beside it (None: there is none).
+    """Return the modules of a file, its content, and the content of the file with signatures beside it (None: there is none).
 
     Each payload is compared with its digest. No policy is asked.
 
@@ -36,9 +36,9 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
         raise FormatError(str(error).replace("the bundle in memory", repr(path))) from None
     try:
         with open_regular(f"{path}.sig") as file:
-            return module, _envelope.head_of(data), file.read(MAX_SIZE + 1)
+            return module, data, file.read(MAX_SIZE + 1)
     except FileNotFoundError:
-        return module, _envelope.head_of(data), None
+        return module, data, None
 
 
 def sign_file(
@@ -67,8 +67,8 @@ def open_envelope(path: str, name: str, version: int, replace: bool) -> tuple[En
         raise ArgumentError(f"sign: name: {problem}", argument="name")
     if type(version) is not int or not 0 <= version <= MAX_VERSION:
         raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
-    module, head, old = read_bundle(path)
-    envelope = Envelope(_envelope.make_statement(module, head, name, version), ())
+    module, data, old = read_bundle(path)
+    envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
     if old is None:
         return envelope, ()
     try:
