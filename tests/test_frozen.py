@@ -75,7 +75,9 @@ print(json.dumps(found))
 
 def expected(*, frozen: bool, who: str, acme: str, opencl: str = "") -> dict[str, Any]:
     core = f"devmod-core {devmod.__version__}"
-    named = {name: provider for name, provider in (("acme", who), ("opencl", opencl)) if provider}
+    # An installed backend brings devmod-runtime, which runs programs.
+    runtime = f"devmod-runtime {devmod.__version__}" if opencl else ""
+    named = {name: provider for name, provider in (("acme", who), ("opencl", opencl), ("program", runtime)) if provider}
     return {
         "frozen": frozen,
         "who": {"devmod.create": {"const_loader": core} | named, "devmod.load_from_bytes": {"const_loader": core} | named},

@@ -474,7 +474,7 @@ def test_an_invalid_url(url: str, text: str) -> None:
 
 
 SCHEMES = (
-    "abfs, abfss, adl, az, box, dbfs, dropbox, file, ftp, gcs, gdrive, github, gs, hdfs, hf, http, https, lakefs, local, memory, oci, oss, "
+    "abfs, abfss, adl, az, box, dbfs, dropbox, file, ftp, gcs, gdrive, github, gs, hdfs, hf, http, https, lakefs, local, memory, oss, "
     "root, s3, s3a, sftp, smb, ssh, tos, wandb"
 )
 ARCHIVE = "Get the archive and unpack it; devmod.load also takes zipfile.Path(archive, name) for a file in it"

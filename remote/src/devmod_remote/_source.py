@@ -25,13 +25,14 @@ _PERMANENT = (FormatError, FileNotFoundError, PermissionError, IsADirectoryError
 #: `_http`.
 _SCHEMES = (
     "abfs", "abfss", "adl", "az", "box", "dbfs", "dropbox", "file", "ftp", "gcs", "gdrive", "github", "gs", "hdfs", "hf", "http", "https",
-    "lakefs", "local", "memory", "oci", "oss", "root", "s3", "s3a", "sftp", "smb", "ssh", "tos", "wandb",
+    "lakefs", "local", "memory", "oss", "root", "s3", "s3a", "sftp", "smb", "ssh", "tos", "wandb",
 )  # fmt: skip
 #: What to do instead of a URL of another scheme.
 _INSTEAD = {
     **dict.fromkeys(
         ("zip", "tar", "libarchive"), "Get the archive and unpack it; devmod.load also takes zipfile.Path(archive, name) for a file in it"
     ),
+    "oci": "`devmod pull` gets a file of a registry. Oracle's object storage: devmod.load(fsspec.open(url).open())",
     **dict.fromkeys(
         ("simplecache", "filecache", "blockcache", "cached"), "devmod has a cache of its own: load the URL of the bundle without this part"
     ),
@@ -361,7 +362,7 @@ _REQUIREMENTS = {
     **{
         name: name
         for name in (
-            "adlfs", "boxfs", "distributed", "dvc", "gcsfs", "ocifs", "ossfs", "paramiko", "pyarrow", "pygit2", "requests", "s3fs", "tosfs",
+            "adlfs", "boxfs", "distributed", "dvc", "gcsfs", "ossfs", "paramiko", "pyarrow", "pygit2", "requests", "s3fs", "tosfs",
             "wandbfs",
         )
     },
