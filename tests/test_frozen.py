@@ -75,12 +75,12 @@ print(json.dumps(found))
 
 def expected(*, frozen: bool, who: str, acme: str, opencl: str = "") -> dict[str, Any]:
     core = f"devmod-core {devmod.__version__}"
+    named = {name: provider for name, provider in (("acme", who), ("opencl", opencl)) if provider}
     # An installed backend brings devmod-runtime, which runs programs.
-    runtime = f"devmod-runtime {devmod.__version__}" if opencl else ""
-    named = {name: provider for name, provider in (("acme", who), ("opencl", opencl), ("program", runtime)) if provider}
+    runtime = {"program": f"devmod-runtime {devmod.__version__}"} if opencl else {}
     return {
         "frozen": frozen,
-        "who": {"devmod.create": {"const_loader": core} | named, "devmod.load_from_bytes": {"const_loader": core} | named},
+        "who": {"devmod.create": {"const_loader": core} | named, "devmod.load_from_bytes": {"const_loader": core} | named | runtime},
         "specs": ["CUDA", "ROCm", "Metal", "Vulkan", "OpenCL", "Hexagon", "WebGPU"],
         "acme": "f of the box" if who else acme.format("create"),
         "loaded": "f of the bytes" if who else acme.format("load_from_bytes"),

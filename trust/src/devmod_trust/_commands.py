@@ -75,25 +75,32 @@ def sign(files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int,
 Examples:
   devmod check softmax.devmod --policy trust.toml
   devmod check softmax.devmod --policy trust.toml --source https://acme.example/softmax.devmod    # before an upload
+  devmod check softmax.devmod --rebuild .    # compares it with a build of ./devmod.toml
 
 \b
 Exit status:
   0  each policy takes the file
-  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error
+  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload differs or is
+     not rebuilt
 """,
 )
 @click.argument("file", type=_EXISTING)
 @click.option("--policy", "paths", metavar="POLICY", multiple=True, type=_EXISTING,
               help="The policy's file; several times: each must take FILE, and so must those in DEVMOD_TRUST.")  # fmt: skip
 @click.option("--source", metavar="URL|PATH|package:NAME|memory", help="Check FILE as if it came from there.")
+@click.option("--rebuild", "manifest", metavar="MANIFEST", type=click.Path(exists=True),
+              help="Build this manifest, or a folder's, and compare each payload of FILE with it. No policy is asked.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
-def check(context: click.Context, file: str, paths: tuple[str, ...], source: str | None, as_json: bool) -> None:
+def check(context: click.Context, file: str, paths: tuple[str, ...], source: str | None, manifest: str | None, as_json: bool) -> None:
     """Show what FILE.sig claims, and the keys of the policies that have signed FILE.
 
     Each payload is compared with its digest. No kernel is run: `devmod verify` does that.
     """
+    if manifest is not None:
+        _show_rebuild(context, file, manifest, as_json)
+        return
     from devmod_trust import _policy
 
     _, data, signature = read_bundle(file)
@@ -152,7 +159,7 @@ def push(file: str, address: str, insecure: bool) -> None:
 
 @click.command(
     "pull",
-    short_help="Download a file from a registry.",
+    short_help="Get a file from a registry.",
     epilog="""\b
 Examples:
   devmod pull oci://ghcr.io/acme/softmax:3                       # writes softmax.devmod and softmax.devmod.sig
@@ -172,6 +179,18 @@ def pull(address: str, output: str, insecure: bool) -> None:
 
     path, is_signed = _oci.pull(address, output, insecure)
     echo(f"{path}{f', and its signatures in {path}.sig' if is_signed else '; it has no signatures'}")
+
+
+def _show_rebuild(context: click.Context, file: str, manifest: str, as_json: bool) -> None:
+    """Show how the payloads of a file compare with those of a build. The exit status is 1 unless all are the same."""
+    from devmod_trust._rebuild import rebuild
+
+    compared = rebuild(read_bundle(file)[0], manifest)
+    if as_json:
+        print_json({"file": file, "payloads": [each._asdict() for each in compared]})
+    for each in () if as_json else compared:
+        echo(f"{each.payload}: {each.outcome}{each.why and f' ({each.why})'}")
+    context.exit(int(any(each.outcome != "same" for each in compared)))
 
 
 def _claims(signature: bytes | None) -> dict[str, Any]:
