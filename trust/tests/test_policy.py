@@ -283,7 +283,7 @@ INVALID = {
         name="acme/*"
     ),
     "rule 1: keys: expected a list that is not empty, got []": rule(keys="[]"),
-    'rule 1: keys: expected "FILE" or { file = "FILE", until = TIME }, got 1': rule(keys="[1]"),
+    'rule 1: keys: expected "FILE", { file = "FILE" } or { issuer = "URL", identity = "NAME" }, got 1': rule(keys="[1]"),
     "rule 1: keys: it has the unknown key 'untill'. Did you mean 'until'?": rule(keys='[{ file = "acme.pub", untill = 2027-01-01 }]'),
     "rule 1: keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got 2027-01-01 00:00:00": rule(
         keys='[{ file = "acme.pub", until = 2027-01-01T00:00:00 }]'

@@ -48,24 +48,32 @@ def keygen(output: str, encrypt: bool) -> None:
 Examples:
   devmod sign softmax.devmod --key acme.pem --name acme/softmax --version 3
   devmod sign softmax.devmod --key ~/.ssh/id_ed25519 --name acme/softmax --version 3    # a second signer
+  devmod sign softmax.devmod --sigstore --name acme/softmax --version 3    # the identity of a CI job, or a login in the browser
 """,
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_EXISTING)
-@click.option("--key", "keys", metavar="KEY", required=True, multiple=True, type=_EXISTING,
+@click.option("--key", "keys", metavar="KEY", multiple=True, type=_EXISTING,
               help="The file of a private key, in PEM or OpenSSH's form. Several times: several signers.")  # fmt: skip
 @click.option("--name", required=True, help="The name that policies compare, such as acme/softmax.")
 @click.option("--version", required=True, type=click.IntRange(0, MAX_VERSION), help="A number that grows: a policy can refuse lower ones.")
+@click.option("--sigstore", is_flag=True, help="Sign with the certificate of an identity, which is published in sigstore's log.")
+@click.option("--sigstore-config", metavar="FILE", type=_EXISTING, help="The configuration of a private sigstore, for --sigstore.")
 @click.option("--replace", is_flag=True, help="Drop signatures of another file, name or version. Without it they are an error.")
 @debug_option
-def sign(files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int, replace: bool) -> None:
+def sign(
+    files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int, sigstore: bool, sigstore_config: str | None, replace: bool
+) -> None:
     """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and index, and with them all digests of its payloads.
 
     The statement has the name, the version, and the tools and the digests of the sources by which FILE was built. If FILE.sig is of the
     same statement, the signature is added to it. The passphrase of an encrypted key is asked for.
     """
+    if not keys and not sigstore:
+        raise click.UsageError("expected --key KEY or --sigstore")
     ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
     for file in files:
-        echo(f"{sign_file(file, keys, name, version, ask, replace)}: {name}, version {version}; signed with {', '.join(keys)}")
+        path = sign_file(file, keys, name, version, ask, replace, sigstore_config or "" if sigstore else None)
+        echo(f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}")
 
 
 @click.command(

@@ -16,12 +16,13 @@ from devmod.backend import open_regular
 from devmod.errors import DevmodError, TrustError, did_you_mean, list_names
 from devmod_trust._envelope import MAX_VERSION, Envelope, Statement, name_problem, read_envelope, read_statement
 from devmod_trust._keys import PublicKey, read_public_key
+from devmod_trust._sigstore import Identity
 
 MEMORY, PACKAGE = "memory", "package:"
 #: What a URL may consist of, so that everyone reads it in one way: no credentials, query, fragment, backslash or white space.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://((?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])?)(?::(\d{1,5}))?(/[^\\?#\s\x00-\x20\x7f]*)?")
 _PORTS = {"http": "80", "https": "443"}
-_RULE, _TOP, _KEY = ("source", "name", "keys", "threshold", "version"), ("rule", "raw"), ("file", "until")
+_RULE, _TOP, _IDENTITY = ("source", "name", "keys", "threshold", "version"), ("rule", "raw"), ("file", "issuer", "identity", "config")
 
 
 class File:
@@ -82,7 +83,7 @@ class Signer(NamedTuple):
     """A key of a rule, by the name that the policy has for it, and the time from which it counts no more."""
 
     name: str
-    key: PublicKey
+    key: PublicKey | Identity
     until: datetime | None
 
     def is_expired(self) -> bool:
@@ -241,19 +242,23 @@ def _rule(number: int, table: object, folder: str, stamps: dict[str, tuple[int, 
 
 
 def _signer(entry: object, folder: str, stamps: dict[str, tuple[int, ...]]) -> Signer:
-    table = {"file": entry} if isinstance(entry, str) else entry
-    if not isinstance(table, dict) or not isinstance(table.get("file"), str) or not table["file"] or "\0" in table["file"]:
-        raise ValueError(f'keys: expected "FILE" or {{ file = "FILE", until = TIME }}, got {entry!r}')
-    _check_keys(table, _KEY, "keys: ")
-    name, until = table["file"], table.get("until")
+    table: dict[str, Any] = {"file": entry} if isinstance(entry, str) else entry if isinstance(entry, dict) else {}
+    texts = [table[each] for each in _IDENTITY if each in table]
+    if not all(isinstance(each, str) and each and "\0" not in each for each in texts) or ("file" in table) == ("issuer" in table):
+        raise ValueError(f'keys: expected "FILE", {{ file = "FILE" }} or {{ issuer = "URL", identity = "NAME" }}, got {entry!r}')
+    _check_keys(table, ("file", "until") if "file" in table else (*_IDENTITY[1:], "until"), "keys: ")
+    if "issuer" in table and "identity" not in table:
+        raise ValueError(f"keys: {table['issuer']!r} needs an identity")
+    name, until = table.get("file") or table["identity"], table.get("until")
     if type(until) is date:
         until = datetime.combine(until, time(), UTC)
     if "until" in table and (not isinstance(until, datetime) or until.tzinfo is None):
         raise ValueError(f"keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got {table['until']}")
-    path = os.path.join(folder, name)
+    file = table.get("file") or table.get("config", "")
+    path = file and os.path.join(folder, file)
     stamps[path] = _stamp(path)
     try:
-        return Signer(name, read_public_key(path), until)
+        return Signer(name, read_public_key(path) if "file" in table else Identity(table["issuer"], name, path), until)
     except OSError as error:
         raise ValueError(f"keys: {name!r} cannot be read: {error.strerror}") from None
     except DevmodError as error:

@@ -42,21 +42,35 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
 
 
 def sign_file(
-    path: str, keys: Sequence[str], name: str, version: int, passphrase: Callable[[str], str] | None = None, replace: bool = False
+    path: str,
+    keys: Sequence[str],
+    name: str,
+    version: int,
+    passphrase: Callable[[str], str] | None = None,
+    replace: bool = False,
+    sigstore: str | None = None,
 ) -> str:
-    """Do what `devmod_trust.sign` describes."""
+    """Do what `devmod_trust.sign` describes.
+
+    Sign with sigstore too if `sigstore` is the path of its configuration, "" for the public one.
+    """
     from devmod_trust._keys import read_private_key
 
     def refuse(key: str) -> str:
         raise ArgumentError(f"sign: {key!r} is encrypted; expected is passphrase, which returns what decrypts it", argument="passphrase")
 
-    if not keys:
+    if not keys and sigstore is None:
         raise ArgumentError("sign: expected the path of a private key", argument="keys")
     envelope, others = open_envelope(path, name, version, replace)
     made = {}
     for key in keys:
         private = read_private_key(key, passphrase or refuse)
         made[private.public.keyid] = Signature(private.public.keyid, private.sign(envelope.message))
+    if sigstore is not None:
+        from devmod_trust import _sigstore
+
+        signature = _sigstore.sign(envelope, sigstore)
+        made[signature.keyid] = signature
     kept = [each for each in others if each.keyid not in made]
     return write_envelope(path, envelope._replace(signatures=(*kept, *made.values())))
 
