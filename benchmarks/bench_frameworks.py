@@ -4,8 +4,10 @@
 
 The program adds 1 to 64 floats on an OpenCL device. Each round runs all contenders in an order of its own; figures are medians over the
 rounds, and the cost of an operation is the median of its times without those of the program's own call in the same round. The bound is a
-multiple of `torch.empty_like`, which is measured in the same rounds, after a launch as the others are. By hand, `torch.library.custom_op`
-calls the program with NumPy's views. PyTorch's CPU build has no CUDA tensors: frameworks/tests counts the calls of the driver for these.
+multiple of `torch.empty_like`, which is measured in the same rounds, after a launch as the others are. By hand,
+`torch.library.custom_op` calls the program with NumPy's views. An extension in C++ adds on the CPU: it is measured after a launch, and
+shows what PyTorch takes for an operation of C++. PyTorch's CPU build has no CUDA tensors: frameworks/tests counts the driver's calls for
+these.
 The exit code is 1 if a ratio is over its bound.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -28,7 +31,22 @@ import devmod
 N, MOST, WARM_UP = 64, 5, 200
 SOURCE = "kernel void add_one(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = x[i] + 1; }"
 TABLE = "A call of a program with CPU tensors of PyTorch"
-PROGRAM, EMPTY = "the program with NumPy arrays", "torch.empty_like"
+PROGRAM, EMPTY, EXTENSION = "the program with NumPy arrays", "torch.empty_like", "an extension in C++, without a launch"
+#: They launch nothing, and are measured after a launch.
+ALONE = (EMPTY, EXTENSION)
+CPP = """
+#include <torch/library.h>
+#include <ATen/ATen.h>
+at::Tensor inc(const at::Tensor &x) {
+    at::Tensor y = at::empty_like(x);
+    const float *from = x.const_data_ptr<float>();
+    float *to = y.mutable_data_ptr<float>();
+    for (int64_t i = 0; i < x.numel(); i++) to[i] = from[i] + 1;
+    return y;
+}
+TORCH_LIBRARY(in_cpp, m) { m.def("inc(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(in_cpp, CPU, m) { m.impl("inc", inc); }
+"""
 OPERATION, BY_HAND, AS_THEY_ARE = "devmod_frameworks.torch", "torch.library.custom_op by hand", "the program with the tensors as they are"
 
 
@@ -50,16 +68,33 @@ def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
         program(x.numpy(), y=y.numpy())
         return y
 
+    extension = build_extension(folder)
     array, tensor, out = np.ones(N, np.float32), torch.ones(N), torch.empty(N)
-    for call in (operation, by_hand):
+    for call in (operation, by_hand, extension):
         np.testing.assert_array_equal(call(tensor).numpy(), program(array))
     return {
         PROGRAM: lambda: program(array),
         OPERATION: lambda: operation(tensor),
         BY_HAND: lambda: by_hand(tensor),
         AS_THEY_ARE: lambda: program(tensor, y=out),
+        EXTENSION: lambda: (program(array), time.perf_counter(), extension(tensor), time.perf_counter()),
         EMPTY: lambda: (program(array), time.perf_counter(), torch.empty_like(tensor), time.perf_counter()),
     }
+
+
+def build_extension(folder: Path) -> Any:
+    """Return an operation that is written in C++."""
+    import torch
+    from torch.utils.cpp_extension import include_paths, library_paths
+
+    source, library = folder / "inc.cpp", folder / "inc.so"
+    source.write_text(CPP)
+    paths = [*(f"-I{each}" for each in include_paths()), *(f"-L{each}" for each in library_paths())]
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    command = ["g++", "-O2", "-shared", "-fPIC", "-std=c++20", abi, *paths, source, "-o", library, "-ltorch", "-ltorch_cpu", "-lc10"]
+    subprocess.run(command, check=True)
+    torch.ops.load_library(library)
+    return torch.ops.in_cpp.inc
 
 
 def measure(kind: str, folder: Path, rounds: int) -> bool:
@@ -74,7 +109,7 @@ def measure(kind: str, folder: Path, rounds: int) -> bool:
             began = time.perf_counter()
             result = calls[name]()
             ended = time.perf_counter()
-            if name == EMPTY:
+            if name in ALONE:
                 _, began, _, ended = result  # type: ignore[misc]
             if number >= WARM_UP:
                 times[name].append((ended - began) * 1e6)
