@@ -94,7 +94,8 @@ def test_a_spoiled_blob_is_refused(registry: str, capsys: pytest.CaptureFixture[
     """oras pulls it without a word."""
     host, _, folder = registry.partition("|")
     data = bundle(b"a payload that is spoiled")
-    Path("f.devmod").write_bytes(data)
+    signed("f.devmod", data=data)
+    Path("new.devmod.sig").write_bytes(b"of an old file")
     run(capsys, "push", "f.devmod", f"oci://{host}/spoiled:1")
     digest = hashlib.sha256(data).hexdigest()
     blob = Path(folder, "docker/registry/v2/blobs/sha256", digest[:2], digest, "data")
@@ -109,6 +110,7 @@ def test_a_spoiled_blob_is_refused(registry: str, capsys: pytest.CaptureFixture[
         assert err.startswith(f"devmod: error: oci://{host}/spoiled:1 cannot be pulled: the registry sent ")
         assert text in err
         assert not Path("new.devmod").exists()
+        assert Path("new.devmod.sig").read_bytes() == b"of an old file"
 
 
 @pytest.mark.parametrize(

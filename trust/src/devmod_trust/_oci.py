@@ -9,10 +9,10 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from devmod.backend import replacing, temporary_folder
 from devmod.errors import ArgumentError, DevmodError, FetchError, describe_error, pip_install
@@ -103,20 +103,24 @@ def pull(address: str, output: str, insecure: bool) -> tuple[str, bool]:
             raise FetchError(f"{address} cannot be pulled: its manifest has another SHA-256 than the address")
         layers = _layers(manifest, address)
         path = output or place.name
-        for kind, suffix in ((_SIGNATURES, ".sig"), (_FILE, "")):
-            if kind not in layers:
-                with suppress(FileNotFoundError):
-                    os.unlink(path + suffix)
-                continue
-            digest, size = layers[kind]
-            with replacing(path + suffix) as file:
-                hashed = sha256()
-                for chunk in _chunks(_check(registry.get_blob(place.container, digest, stream=True)), size, address):
-                    hashed.update(chunk)
-                    file.write(chunk)
-                if f"sha256:{hashed.hexdigest()}" != digest:
-                    raise FetchError(f"{address} cannot be pulled: the registry sent other bytes than those with the digest {digest}")
+        with ExitStack() as files:  # both are complete before one is replaced
+            for kind, suffix in ((_SIGNATURES, ".sig"), (_FILE, "")):
+                if kind in layers:
+                    _download(place, *layers[kind], address, files.enter_context(replacing(path + suffix)))
+        if _SIGNATURES not in layers:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{path}.sig")
         return path, _SIGNATURES in layers
+
+
+def _download(place: _Place, digest: str, size: int, address: str, file: BinaryIO) -> None:
+    """Write a blob to a file. Raise FetchError if its digest or its size differs."""
+    hashed = sha256()
+    for chunk in _chunks(_check(place.registry.get_blob(place.container, digest, stream=True)), size, address):
+        hashed.update(chunk)
+        file.write(chunk)
+    if f"sha256:{hashed.hexdigest()}" != digest:
+        raise FetchError(f"{address} cannot be pulled: the registry sent other bytes than those with the digest {digest}")
 
 
 def _layers(manifest: bytes, address: str) -> dict[str, tuple[str, int]]:
