@@ -126,7 +126,8 @@ def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path,
     count = len(checker.asked)
     create_own("opencl", code, fmt, fmap)
     load_stored("const_loader", b"\x80\x80")
-    devmod.compile("__kernel void f(__global float *x) {}", "opencl")
+    kernels = devmod.compile("__kernel void f(__global float *x) { x[get_global_id(0)] = 1; }", "opencl", block=1)
+    devmod.program("p", kernels, outputs=["x: float32[n]"], inputs=["n: int32"], steps="f(x=x, threads=n)")
     assert len(checker.asked) == count
 
 
@@ -250,7 +251,7 @@ def test_padding_must_be_zero(checker: Any) -> None:
         with pytest.raises(devmod.FormatError) as caught:
             devmod.loads(changed, signature=b"signed").imports[0].save_to_bytes()
         assert str(caught.value) == text
-        loads_own(bytes(changed)).imports[0].save_to_bytes()  # without a policy nobody looks at them
+        loads_own(bytes(changed)).imports[0].save_to_bytes()  # without a policy they are not read
 
 
 @pytest.mark.row("R46")

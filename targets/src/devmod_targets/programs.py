@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 import devmod
-from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, create_own, find_spec, interface_text, parse_dtype, payload_of
+from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, create_own, find_spec, interface_text, load_stored, parse_dtype, payload_of
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
     COMPARISONS,
@@ -522,7 +522,7 @@ class Parts:
         codes, infos = ({name: each[name] for name in names} for each in (self._codes, self.infos))
         module = create_own(_KIND, codes, _FORMAT, infos)
         if _KIND in devmod.registered("devmod.load_from_bytes") and not module.variable:  # type: ignore[attr-defined]
-            module = devmod.load_from_bytes(_KIND, module.save_to_bytes())
+            module = load_stored(_KIND, module.save_to_bytes())
         for each in (self._kernels, *self._constants):
             module.import_module(each)
         return devmod.bundle(*self._others, module, self._kernels, *self._constants, mixed=True)
