@@ -6,11 +6,12 @@ Standard library only: this runs before anything is installed.
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +54,15 @@ def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) ->
     bare = () if pip or find_uv() is None else ("--without-pip",)
     _run([python, "-m", "venv", *bare, str(path)], required=True)
     return python_of(path)
+
+
+def kept(venv: Path, key: str, fill: Callable[[Path], None], *, python: str = sys.executable) -> Path:
+    """Return the interpreter of an environment that stays between runs. It is made, and `fill` installs into it, if the key has changed."""
+    stamp, expected = venv / "devmod-setup", hashlib.sha256(key.encode()).hexdigest()
+    if not (stamp.exists() and stamp.read_text() == expected and python_of(venv).exists()):
+        fill(make_venv(venv, python=python))
+        stamp.write_text(expected)
+    return python_of(venv)
 
 
 def install(python: Path, requirements: Sequence[str], *, cached: bool = False, settings: Mapping[str, str] | None = None) -> str:

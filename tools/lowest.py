@@ -9,18 +9,17 @@ The environment stays between runs; --prepare makes it and runs nothing. It need
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from environments import ROOT, InstallError, install, make_venv, python_of
+from environments import ROOT, InstallError, install, kept
 from setup import editable, fingerprint, group, interpreter
 from system import SWIFTSHADER, vulkan_drivers
 
-VENV = ROOT / "build" / "lowest"
 #: What uses the dependencies: msgpack, pluggy and click; fsspec and aiohttp; libclang, NVRTC and nvFatbin; NumPy.
 TESTS = (
     "core/tests",
@@ -33,15 +32,10 @@ TESTS = (
 KINDS = ("opencl", "vulkan", "webgpu")
 
 
-def environment() -> None:
-    """Make or update the environment."""
-    stamp, expected = VENV / "devmod-setup", hashlib.sha256(f"{interpreter()}{fingerprint()}".encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == expected:
-        return
-    make_venv(VENV)
-    install(python_of(VENV), ["--resolution", "lowest-direct", *editable()])
-    install(python_of(VENV), [*group("test"), "--editable", str(ROOT / "examples" / "devmod-host")], cached=True)  # keeps what is installed
-    stamp.write_text(expected)
+def fill(python: Path) -> None:
+    """Install into the environment."""
+    install(python, ["--resolution", "lowest-direct", *editable()])
+    install(python, [*group("test"), "--editable", str(ROOT / "examples" / "devmod-host")], cached=True)  # keeps what is installed
 
 
 def main() -> int:
@@ -49,13 +43,12 @@ def main() -> int:
     arguments = [each for each in sys.argv[1:] if each != "--prepare"]
     start = time.monotonic()
     try:
-        environment()
+        python = str(kept(ROOT / "build" / "lowest", f"{interpreter()}{fingerprint()}", fill))
     except InstallError as error:
         print(error)
         return 1
     if "--prepare" in sys.argv:
         return 0
-    python = str(python_of(VENV))
     print(f"== lowest versions: the tests of {', '.join(TESTS)}, and the kit with {', '.join(KINDS)}", flush=True)
     command = [python, "-m", "pytest", *TESTS, "-q", "--dist", "worksteal", "-m", "not once and not volume", *arguments]
     failed = ["the tests"] if subprocess.call(command, cwd=ROOT) else []

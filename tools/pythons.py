@@ -8,14 +8,13 @@ has run the tests there. So are tests with the marker `once`, whose results no v
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from environments import ROOT, InstallError, install, make_venv, python_of
+from environments import ROOT, InstallError, install, kept
 from setup import fingerprint, group
 
 TESTED = ((3, 11), (3, 12), (3, 13))
@@ -43,24 +42,10 @@ def works(interpreter: str) -> bool:
     return subprocess.call([interpreter, "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL) == 0
 
 
-def environment(version: tuple[int, int], interpreter: str) -> Path:
-    """Return the interpreter of an environment with the tested distributions and the test tools; it stays between runs."""
-    venv = ROOT / "build" / "python-{}.{}".format(*version)
-    stamp, expected = venv / "devmod-setup", hashlib.sha256(f"{interpreter}\n{ROOT}\n{fingerprint()}".encode()).hexdigest()
-    if not (stamp.exists() and stamp.read_text() == expected and python_of(venv).exists()):
-        make_venv(venv, python=interpreter)
-        install(
-            python_of(venv),
-            [
-                *(part for name in PACKAGES[1:] for part in ("--editable", str(ROOT / name))),
-                "--editable",
-                f"{ROOT / 'core'}[build,cli,conformance,tvm]",
-                *group("test"),
-            ],
-            cached=True,
-        )
-        stamp.write_text(expected)
-    return python_of(venv)
+def fill(python: Path) -> None:
+    """Install the tested distributions and the test tools into an environment."""
+    editable = [part for name in PACKAGES[1:] for part in ("--editable", str(ROOT / name))]
+    install(python, [*editable, "--editable", f"{ROOT / 'core'}[build,cli,conformance,tvm]", *group("test")], cached=True)
 
 
 def main() -> int:
@@ -76,7 +61,8 @@ def main() -> int:
             print(f"== {name}: not on this machine, no test was run with it", flush=True)
             continue
         try:
-            python = environment(version, result[version])
+            venv = ROOT / "build" / "python-{}.{}".format(*version)
+            python = kept(venv, f"{result[version]}\n{ROOT}\n{fingerprint()}", fill, python=result[version])
         except InstallError as error:
             print(error)
             failed.append(name)
