@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgpack
+import pytest
+from backend_checks import first_device
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -122,3 +126,19 @@ def stranger(name: str = "p", array: str = "x", dtype: str = "float32", **extra:
     kernel = devmod.compile(copy, "opencl", block=1)
     module.import_module(kernel)
     return devmod.bundle(module, kernel, mixed=True)
+
+
+@pytest.fixture(name="path", scope="session")
+def path_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the programs."""
+    first_device("opencl")
+    path: Path = tmp_path_factory.mktemp("programs") / "programs.devmod"
+    devmod.save(programs(kernels()), path)
+    return path
+
+
+def error_of(call: Callable[..., object], *args: Any, **keywords: Any) -> str:
+    """Return the text of an error of devmod."""
+    with pytest.raises((devmod.ArgumentError, devmod.FormatError)) as caught:
+        call(*args, **keywords)
+    return str(caught.value)

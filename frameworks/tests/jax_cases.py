@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from backend_checks import first_device
-from framework_programs import HALVES, SOURCE, kernels, programs, stranger
+from framework_programs import HALVES, SOURCE, error_of, path_fixture, stranger
 from page_cases import check_page
 
 import devmod
 import devmod_frameworks.jax as frameworks
 
-
-@pytest.fixture(name="path", scope="session")
-def path_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the programs."""
-    first_device("opencl")
-    path: Path = tmp_path_factory.mktemp("programs") / "programs.devmod"
-    devmod.save(programs(kernels()), path)
-    return path
+__all__ = ["path_fixture"]
 
 
 @pytest.fixture(name="ops", scope="session")
@@ -45,13 +37,6 @@ def x_fixture() -> jax.Array:
 def w_fixture() -> jax.Array:
     """The weights of its columns."""
     return jnp.linspace(1, 3, 8)
-
-
-def error_of(call: Callable[..., object], *args: Any, **keywords: Any) -> str:
-    """Return the text of an error of devmod."""
-    with pytest.raises((devmod.ArgumentError, devmod.FormatError)) as caught:
-        call(*args, **keywords)
-    return str(caught.value)
 
 
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

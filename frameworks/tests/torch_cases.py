@@ -21,7 +21,7 @@ import pytest
 import torch
 from backend_checks import first_device
 from foreign_arrays import collect_exports
-from framework_programs import HALVES, SOURCE, kernels, programs, stranger
+from framework_programs import HALVES, SOURCE, error_of, path_fixture, stranger
 from page_cases import check_page
 from pictures_port import PROJECT as PICTURES
 from pictures_port import TOLERANCES, check, make_picture
@@ -33,17 +33,10 @@ import devmod
 import devmod_frameworks.torch as frameworks
 from devmod._cli import main
 
+__all__ = ["path_fixture"]
+
 #: PyTorch's own warnings, of its older parts and of its compiler.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute:UserWarning")
-
-
-@pytest.fixture(name="path", scope="session")
-def path_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the programs."""
-    first_device("opencl")
-    path: Path = tmp_path_factory.mktemp("programs") / "programs.devmod"
-    devmod.save(programs(kernels()), path)
-    return path
 
 
 @pytest.fixture(name="ops", scope="session")
@@ -62,13 +55,6 @@ def x_fixture() -> torch.Tensor:
 def w_fixture() -> torch.Tensor:
     """The weights of its columns."""
     return torch.linspace(1, 3, 8)
-
-
-def error_of(call: Callable[..., object], *args: Any, **keywords: Any) -> str:
-    """Return the text of an error of devmod."""
-    with pytest.raises((devmod.ArgumentError, devmod.FormatError)) as caught:
-        call(*args, **keywords)
-    return str(caught.value)
 
 
 def operation(namespace: str, name: str, monkeypatch: pytest.MonkeyPatch, module: devmod.Module) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,20 +12,13 @@ import numpy as np
 import pytest
 import tvm_ffi
 from backend_checks import first_device
-from framework_programs import kernels, programs, stranger
+from framework_programs import error_of, path_fixture, stranger
 from page_cases import check_page
 
 import devmod
 import devmod_frameworks.tvm_ffi as frameworks
 
-
-@pytest.fixture(name="path", scope="session")
-def path_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the programs."""
-    first_device("opencl")
-    path: Path = tmp_path_factory.mktemp("programs") / "programs.devmod"
-    devmod.save(programs(kernels()), path)
-    return path
+__all__ = ["path_fixture"]
 
 
 @pytest.fixture(name="ops", scope="session")
@@ -37,13 +29,6 @@ def ops_fixture(path: Path) -> Any:
 
 X = np.linspace(-1, 2, 24, dtype=np.float32).reshape(3, 8)
 W = np.linspace(1, 3, 8, dtype=np.float32)
-
-
-def error_of(call: Callable[..., object], *args: Any, **keywords: Any) -> str:
-    """Return the text of an error of devmod."""
-    with pytest.raises((devmod.ArgumentError, devmod.FormatError)) as caught:
-        call(*args, **keywords)
-    return str(caught.value)
 
 
 def tensors(*arrays: Any) -> list[Any]:

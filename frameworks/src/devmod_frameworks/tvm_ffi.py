@@ -74,14 +74,13 @@ class _Function:
     def __init__(self, program: Program, device: devmod.Device | str | None) -> None:
         self._program, self._device = program, device
         self._arrays = [*program.arrays, *program.outputs]
-        places = {each.name: place for place, each in enumerate((*program.arguments, *program.outputs))}
-        self._places = [places[each.name] for each in self._arrays]
+        self._names = [each.name for each in (*program.arguments, *program.outputs)]
+        self._places = [self._names.index(each.name) for each in self._arrays]
         self._functions: dict[tuple[str, int], Any] = {}
 
     def call(self, *args: Any) -> None:
         """Run the program."""
-        program, values = self._program, [*args]
-        names = [each.name for each in (*program.arguments, *program.outputs)]
+        program, names, values = self._program, self._names, [*args]
         if len(args) != len(names):
             raise program.error(f"expected {len(names)} arguments ({', '.join(names)}), got {len(args)}")
         device = None
