@@ -311,7 +311,7 @@ def test_doctor_runs_a_kernel_on_each_device(broken_device: devmod.Device) -> No
 
 @pytest.mark.row("R46")
 def test_verify_and_doctor_run_under_a_policy(checker: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they pass to their own processes has no signature, and nobody is asked about it."""
+    """What they pass to their own processes has no signature, and no policy is asked about it."""
     monkeypatch.setenv("REFUSE_RAW", "1")
     source = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global int *y, int n) { y[get_global_id(0)] = n; }"
     verification, outcomes = compare(source, source)

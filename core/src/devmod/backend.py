@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from devmod._formats.msgpack import Reader as Reader
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
+    from devmod._formats.trust import MAX_SIGNATURE as MAX_SIGNATURE
     from devmod._formats.trust import policies as policies
+    from devmod._formats.trust import read_signature as read_signature
     from devmod._formats.wire import decode as decode
     from devmod._modules.create import create_own as create_own
     from devmod._modules.create import load_stored as load_stored
@@ -96,7 +98,7 @@ _NAMES = {
     "_formats.index": "HEADER",
     "_formats.msgpack": "Reader",
     "_formats.raw": "function_to_json read_payload",
-    "_formats.trust": "policies",
+    "_formats.trust": "MAX_SIGNATURE policies read_signature",
     "_formats.wire": "decode",
     "_modules.create": "create_own load_stored",
     "_modules.fallback": "FallbackModule",

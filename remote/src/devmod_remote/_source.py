@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from devmod.backend import HEADER, DiskCache, debug, environment_flag, open_regular
+from devmod.backend import HEADER, MAX_SIGNATURE, DiskCache, debug, environment_flag, open_regular
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed, own_module
 from devmod_remote._http import HttpError, get_range
 
@@ -100,12 +100,6 @@ class UrlSource:
         self._timeout = timeout
         self._retries = retries
         self._options = dict(storage_options or {})
-        self._arguments: dict[str, Any] = {
-            "offline": self._offline,
-            "timeout": timeout,
-            "retries": retries,
-            "storage_options": storage_options,
-        }
         self._cache = DiskCache("remote")
         self._first = b""
 
@@ -175,7 +169,14 @@ class UrlSource:
         """
         path, query, rest = self._url.partition("?")
         try:
-            return UrlSource(f"{path}.sig{query}{rest}", **self._arguments).head((1 << 20) + 1)
+            beside = UrlSource(
+                f"{path}.sig{query}{rest}",
+                offline=self._offline,
+                timeout=self._timeout,
+                retries=self._retries,
+                storage_options=self._options,
+            )
+            return beside.head(MAX_SIGNATURE + 1)
         except FetchError as error:
             if error.status in (404, 410) or isinstance(error.__cause__, FileNotFoundError):
                 return None

@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from devmod import Module
-from devmod.backend import HEADER, walk
+from devmod.backend import HEADER, MAX_SIGNATURE, walk
 
-#: The largest file of signatures, and the most signatures in it.
-MAX_SIZE, MAX_SIGNATURES = 1 << 20, 32
+#: The most signatures in a file of at most MAX_SIGNATURE bytes.
+MAX_SIGNATURES = 32
 #: The most sources that a statement lists. The index, which is signed, has all of them.
 MAX_SOURCES = 1000
 #: The largest version.
@@ -92,8 +92,8 @@ def make_statement(module: Module, data: bytes, name: str, version: int) -> byte
 
 def read_envelope(data: bytes) -> Envelope:
     """Return the envelope in a file of signatures. Raise ValueError with the reason if it is invalid."""
-    if len(data) > MAX_SIZE:
-        raise ValueError(f"it has more than {MAX_SIZE} bytes")
+    if len(data) > MAX_SIGNATURE:
+        raise ValueError(f"it has more than {MAX_SIGNATURE} bytes")
     envelope = _json(data, "it")
     if envelope.get("payloadType") != PAYLOAD_TYPE:
         raise ValueError(f"its payloadType is {_short(envelope.get('payloadType'))}, and expected is {PAYLOAD_TYPE!r}")

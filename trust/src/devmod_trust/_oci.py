@@ -14,9 +14,8 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, BinaryIO, NamedTuple
 
-from devmod.backend import replacing, temporary_folder
+from devmod.backend import MAX_SIGNATURE, replacing, temporary_folder
 from devmod.errors import ArgumentError, DevmodError, FetchError, describe_error, pip_install
-from devmod_trust._envelope import MAX_SIZE
 from devmod_trust._sign import read_bundle
 
 _ADDRESS = re.compile(
@@ -130,7 +129,7 @@ def _layers(manifest: bytes, address: str) -> dict[str, tuple[str, int]]:
         for layer in json.loads(manifest)["layers"]:
             kind, digest, size = layer["mediaType"], layer["digest"], layer["size"]
             if kind in (_FILE, _SIGNATURES) and kind not in result and re.fullmatch(r"sha256:[0-9a-f]{64}", digest) and type(size) is int:
-                result[kind] = digest, min(size, MAX_SIZE) if kind == _SIGNATURES else size
+                result[kind] = digest, min(size, MAX_SIGNATURE) if kind == _SIGNATURES else size
     except (ValueError, TypeError, KeyError, RecursionError):
         result = {}
     if _FILE not in result:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import devmod
-from devmod.backend import loads_own, open_regular, replacing, walk
+from devmod.backend import MAX_SIGNATURE, loads_own, open_regular, read_signature, replacing, walk
 from devmod.errors import ArgumentError, FormatError
 from devmod_trust import _envelope
-from devmod_trust._envelope import MAX_SIGNATURES, MAX_SIZE, MAX_VERSION, Envelope, Signature
+from devmod_trust._envelope import MAX_SIGNATURES, MAX_VERSION, Envelope, Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +34,7 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
                 each.verify()
     except FormatError as error:
         raise FormatError(str(error).replace("the bundle in memory", repr(path))) from None
-    try:
-        with open_regular(f"{path}.sig") as file:
-            return module, data, file.read(MAX_SIZE + 1)
-    except FileNotFoundError:
-        return module, data, None
+    return module, data, read_signature(lambda: open_regular(f"{path}.sig"))
 
 
 def sign_file(
@@ -100,8 +96,8 @@ def open_envelope(path: str, name: str, version: int, replace: bool) -> tuple[En
 def write_envelope(path: str, envelope: Envelope) -> str:
     """Write the signatures of a file beside it. Return their path."""
     data = envelope.to_bytes()
-    if len(envelope.signatures) > MAX_SIGNATURES or len(data) > MAX_SIZE:
-        raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIZE} bytes")
+    if len(envelope.signatures) > MAX_SIGNATURES or len(data) > MAX_SIGNATURE:
+        raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes")
     with replacing(f"{path}.sig") as file:
         file.write(data)
     return f"{path}.sig"

@@ -76,7 +76,7 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
 
 
 def _signers(name: str) -> list[str] | None:
-    """Return what the signatures beside a file call their keys; None if there are no signatures. Nobody has checked them."""
+    """Return what the signatures beside a file call their keys; None if there are no signatures. They are not checked."""
     try:
         with open_regular(f"{name}.sig") as file:
             envelope: Any = json.loads(file.read(MAX_SIGNATURE))

@@ -227,7 +227,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = (), signature: bytes | None =
 
 
 def loads_own(data: bytes) -> Module:
-    """Open a bundle that this program made itself, as `loads` does. No policy is asked, for nobody has signed it."""
+    """Open a bundle that this program made itself, as `loads` does. No policy is asked: it has no signatures."""
     return _open(memoryview(data), "the bundle in memory", MEMORY, (), ())
 
 

@@ -116,7 +116,7 @@ def open_entries(place: str | os.PathLike[str] | bool = True, *, default: bool =
     place = "" if default else ("" if place is True else os.fspath(place)) or environment_text(VARIABLE)
     place = place and local_place(place)
     if "://" in place:
-        if policies():  # everyone who can write to it decides about the results, and nobody signs them
+        if policies():  # everyone who can write to it decides about the results, which have no signatures
             raise CacheError(
                 "the build cache at a URL cannot be used under a policy: its entries have no signatures. Use a folder of this machine, "
                 "or unset DEVMOD_TRUST for the build"
