@@ -190,7 +190,7 @@ def test_elements_of_64_bits_need_an_option_of_jax() -> None:
     ("given", "text"),
     [
         ({"dtype": "uint1"}, "'x' is an array of uint1, which JAX does not have"),
-        ({"backward": "q"}, "backward names 'q', which is no program of the file"),
+        ({"backward": "q"}, "backward: the module has no program 'q'"),
         ({"name": "__class__"}, "the name '__class__' begins with two underscores, or has characters that are not ASCII"),
     ],
 )

@@ -23,7 +23,7 @@ def test_a_program_has_its_arguments_in_the_order_of_a_call() -> None:
         make(inputs=["n: int32 = 4", "x: float32[m]", "e: float32"], updates=["u: float32[m]"], outputs=["y: float32[n]"])
     )["p"]
     assert [each.name for each in program.arguments] == ["x", "e", "u", "n"]
-    assert ([each.name for each in program.outputs], program.sizes, program.backward) == (["y"], {"n"}, "")
+    assert ([each.name for each in program.outputs], program.sizes, program.gradient({})) == (["y"], {"n"}, None)
 
 
 def test_the_shapes_of_the_results() -> None:

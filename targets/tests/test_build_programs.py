@@ -53,13 +53,15 @@ def reference(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def test_the_file_has_the_programs_its_kernels_and_the_constants(project: Path) -> None:
     inner = NORMALIZE.replace('"weight: float32[columns]", ', "").replace("requires", 'constants = ["weight: float32[columns]"]\nrequires')
     outer = '[programs.twice]\ninputs = ["x: float32[rows, columns]"]\noutputs = ["y: float32[rows, columns]"]\n'
-    outer += 'temporaries = ["z: float32[rows, columns]"]\nbackward = "normalize"\n'
-    outer += 'steps = ["normalize(x=x, y=z)", "normalize(x=z, y=y)"]\n[constants]\nfiles = ["weight.npy"]\n'
+    outer += 'temporaries = ["z: float32[rows, columns]"]\nbackward = "twice_gradient"\n'
+    outer += 'steps = ["normalize(x=x, y=z)", "normalize(x=z, y=y)"]\n'
+    outer += '[programs.twice_gradient]\ninputs = ["grad_y: float32[rows, columns]"]\noutputs = ["grad_x: float32[rows, columns]"]\n'
+    outer += 'steps = ["normalize(x=grad_y, y=grad_x)"]\n[constants]\nfiles = ["weight.npy"]\n'
     result = devmod.build(write(project, inner + outer))
     assert result.written
     module = devmod.load(result.output)
-    assert list(module) == ["normalize", "twice", "square_sums", "scale", "other"]
-    assert module.functions["twice"].interface.extra["backward"] == "normalize"  # type: ignore[union-attr]
+    assert list(module) == ["normalize", "twice", "twice_gradient", "square_sums", "scale", "other"]
+    assert module.functions["twice"].interface.extra["backward"] == "twice_gradient"  # type: ignore[union-attr]
     assert devmod.dumps(module) == Path(result.output).read_bytes()
     assert [each.kind for each in devmod.build(project).modules] == ["opencl", "webgpu"]  # read from the file
     if any(device.kind == "opencl" for device in devmod.devices()):
@@ -123,6 +125,9 @@ MISTAKES: list[tuple[str, list[str]]] = [
     (P + 'inputs = ["x: float32[n]"]\nsteps = [\n"k(x=x)",\n"k(x=x, n=m)"]\nbackward = "q"\n', [
         ":12: programs.p.steps[1]: step 2 ('k'), argument 'n': nothing binds 'm'",
         ":13: programs.p.backward: the manifest has no program 'q'",
+    ]),
+    (P + 'inputs = ["x: float32[n]"]\noutputs = ["y: float32[n]"]\nsteps = ["k(x=x)"]\nbackward = "p"\n', [
+        ":12: programs.p.backward: 'p' has 'y'; expected inputs of 'grad_y', 'y', 'x', and outputs of 'grad_x'",
     ]),
     (P + 'inputs = ["x: float32[n]"]\noutputs = [\n"y: float32[n]",\n"z: float32[m]"]\nsteps = ["k(x=x)"]\n', [
         ":12: programs.p.outputs[1]: the shape of 'z': nothing binds 'm'",

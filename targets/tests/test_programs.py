@@ -265,7 +265,24 @@ def test_a_program_is_what_its_text_says() -> None:
         Step("scale<float>", {"y": "y"}, threads=(("+", "rows", 1), 2)),
     )
     assert program.backward == ""
-    assert read(make(backward="p_gradient")).backward == "p_gradient"
+
+
+def test_a_gradient_has_the_names_of_the_arguments_and_the_results() -> None:
+    gradient = {"inputs": ["grad_y: float32[n]", "x: float32[n]"], "outputs": ["grad_x: float32[n]"]}
+    steps = ["fill(y=grad_x, value=0.0, threads=n)", "add(x=grad_y, y=grad_x, n=n, a=1.0, threads=n)"]
+
+    def of(**changes: Any) -> devmod.Module:
+        return make(name="g", **{**gradient, "steps": steps, **changes})
+
+    assert read(make(kernels=of(), backward="g")).backward == "g"
+    expected = "expected inputs of 'grad_y', 'y', 'x', 'a', and outputs of 'grad_x'"
+    for kernels, text in (
+        (None, "the module has no program 'g'; make the program of the gradients first"),
+        (of(inputs=["grad_y: float32[n]", "z: float32[n]"]), f"'g' has 'z'; {expected}"),
+        (of(outputs=["grad_a: float32[n]"], steps=[each.replace("grad_x", "grad_a") for each in steps]), f"'g' has 'grad_a'; {expected}"),
+        (of(inputs=["grad_y: float32[n]"], updates=["x: float32[n]"]), "'g' has updates, and an operation in place has no gradient"),
+    ):
+        assert refused(kernels=kernels, backward="g") == f"the program 'p': backward: {text}"
 
 
 def test_an_argument_has_the_keyword_of_the_call_in_python() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import devmod
 from devmod.backend import expression_text, read_program, walk
 from devmod.errors import ArgumentError, FormatError, list_names, pip_install, quote_name
-from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Scalar
+from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Scalar, gradient_of
 
 #: Raises an error with the text unless the condition is true. A framework's own may record a symbolic condition.
 Check = Callable[[Any, Callable[[], str]], None]
@@ -31,20 +31,19 @@ class Program:
         The integer scalars that shapes and launches depend on.
     has_images
         Whether an argument or an output is an image. Its array has the shape (height, width), with the channels if it has several.
-    backward
-        The name of the program of its gradients; "" without one.
+    definition : devmod_readers.programs.Program
+        Its declarations and steps.
     """
 
     def __init__(self, module: devmod.Module, owner: devmod.Module, name: str) -> None:
         self._module = module
         self.name, self.place = name, str(getattr(owner, "place", "a module in memory"))
-        program = read_program(name, owner)
+        program = self.definition = read_program(name, owner)
         self.arguments: list[Array | Scalar] = program.arguments
         self.arrays = [each for each in self.arguments if isinstance(each, Array)]
         self.scalars = [each for each in self.arguments if isinstance(each, Scalar)]
         self.outputs: list[Array] = [*program.arrays("output")]
         self.sizes: set[str] = program.size_names
-        self.backward: str = program.backward
         self.has_images = any(each.format for each in (*self.arrays, *self.outputs))
         self._requires, self._constants = program.requires, [*program.arrays("constant")]
         self._bound = [*self.arrays, *self._constants]
@@ -55,6 +54,12 @@ class Program:
                 raise self.format_error(
                     f"the name {quote_name(each)} begins with two underscores, or has characters that are not ASCII: no framework takes it"
                 )
+
+    def gradient(self, programs: Mapping[str, Program]) -> tuple[list[tuple[str, int]], list[str]] | None:
+        """Return the sources and the results of its gradient, as `gradient_of` of devmod_readers.programs; None without one."""
+        backward = self.definition.backward
+        found = programs.get(backward)
+        return gradient_of(self.definition, found and found.definition) if backward else None
 
     def function(self, device: Any = None) -> Any:
         """Return the program on a device; by default, on the one that the file chooses. Call the result with arrays and scalars."""
@@ -152,44 +157,6 @@ class Program:
         if isinstance(result, int) and not -(2**63) <= result < 2**63:
             raise self.error(f"{expression_text(expression)} is {result}, which needs more than 64 bits")
         return result
-
-
-class Gradient(NamedTuple):
-    """The program of the gradients of another one.
-
-    Attributes
-    ----------
-    program
-        The program.
-    sources
-        Where each of its arguments is from: "grad", "output" or "input", and the place among the outputs or the arguments.
-    results
-        The names of its outputs: "grad_" and the name of an array.
-    """
-
-    program: Program
-    sources: list[tuple[str, int]]
-    results: list[str]
-
-
-def gradient_of(program: Program, programs: Mapping[str, Program]) -> Gradient:
-    """Return the gradient of a program with a `backward`. FormatError if that is none."""
-    backward = programs.get(program.backward)
-    if backward is None:
-        raise program.format_error(f"backward names {quote_name(program.backward)}, which is no program of the file")
-    updating = next((each for each in (program, backward) if any(array.role == "update" for array in each.arrays)), None)
-    if updating is not None:
-        raise program.format_error(f"{updating.name!r} has updates, and an operation in place has no gradient")
-    places = {f"grad_{each.name}": ("grad", number) for number, each in enumerate(program.outputs)}
-    places |= {each.name: ("output", number) for number, each in enumerate(program.outputs)}
-    places |= {each.name: ("input", number) for number, each in enumerate(program.arguments)}
-    results = [each.name for each in backward.outputs]
-    unknown = [each.name for each in backward.arguments if each.name not in places]
-    unknown += [each for each in results if each not in {f"grad_{given.name}" for given in program.arrays}]
-    if unknown:
-        known = f"expected inputs of {list_names(places)}, and outputs that are 'grad_' and the name of an array"
-        raise program.format_error(f"its backward {backward.name!r} has {list_names(unknown)}; {known}")
-    return Gradient(backward, [places[each.name] for each in backward.arguments], results)
 
 
 def new_programs(

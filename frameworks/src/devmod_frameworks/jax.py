@@ -14,7 +14,7 @@ from typing import Any
 
 import devmod
 from devmod.backend import parse_dtype
-from devmod_frameworks._programs import Program, gradient_of, not_importable, programs_of
+from devmod_frameworks._programs import Program, not_importable, programs_of
 from devmod_readers.programs import Array, Scalar
 
 try:
@@ -62,7 +62,7 @@ class _Function:
         self, program: Program, programs: Mapping[str, Program], functions: Mapping[str, _Function], device: devmod.Device | str | None
     ) -> None:
         self._program, self._functions, self._device = program, functions, device
-        self._gradient = gradient_of(program, programs) if program.backward else None
+        self._gradient = program.gradient(programs)
         self._types = {each.name: _numpy_type(program, each) for each in (*program.arrays, *program.outputs)}
         self._updates = [place for place, each in enumerate(program.arguments) if isinstance(each, Array) and each.role == "update"]
         self._function: Any = None
@@ -156,24 +156,26 @@ class _Function:
         program, gradient = self._program, self._gradient
         for each, argument in zip(_merge(static, given), program.arguments, strict=True):
             name = argument.name
-            if not getattr(each, "perturbed", False) or (gradient is not None and f"grad_{name}" in gradient.results):
+            if not getattr(each, "perturbed", False) or (gradient is not None and f"grad_{name}" in gradient[1]):
                 continue
-            reason = "the program has no 'backward'" if gradient is None else f"the backward {program.backward!r} has no 'grad_{name}'"
+            backward = program.definition.backward
+            reason = f"the backward {backward!r} has no 'grad_{name}'" if backward else "the program has no 'backward'"
             raise program.error(f"a gradient by the argument {name!r} is asked for, and {reason}: pass jax.lax.stop_gradient({name})", name)
         operands = [each.value for each in given]
         results = self._call(static, *operands)
         kept = {"input": _merge(static, operands), "output": results}
-        return results, [kept[role][number] for role, number in (gradient.sources if gradient else ()) if role != "grad"]
+        return results, [kept[role][number] for role, number in (gradient[0] if gradient else ()) if role != "grad"]
 
     def _backward(self, static: tuple[Any, ...], kept: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients by the operands, for those by the results."""
         if self._gradient is None:  # no operand is differentiated, as `_forward` has checked
             return tuple(None for each in static if each is _OPERAND)
+        sources, names = self._gradient
         full = [jnp.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each for each in grads]
         others = iter(kept)
-        args = [full[number] if role == "grad" else next(others) for role, number in self._gradient.sources]
-        results = self._functions[self._gradient.program.name](*args)
-        named = dict(zip(self._gradient.results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
+        args = [full[number] if role == "grad" else next(others) for role, number in sources]
+        results = self._functions[self._program.definition.backward](*args)
+        named = dict(zip(names, results if isinstance(results, (tuple, list)) else (results,), strict=True))
         given = zip(self._program.arguments, static, strict=True)
         return tuple(named.get(f"grad_{each.name}") for each, value in given if value is _OPERAND)
 

@@ -6,14 +6,14 @@ docs/frameworks.md has the rules.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from threading import Lock
 from typing import Any
 
 import devmod
 from devmod.errors import ArgumentError
-from devmod_frameworks._programs import Program, gradient_of, identity_of, new_programs, not_importable, programs_of
+from devmod_frameworks._programs import Program, identity_of, new_programs, not_importable, programs_of
 from devmod_readers.programs import OPERATORS, Array, Scalar
 from devmod_runtime import fork_safe
 
@@ -67,7 +67,7 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
     programs = programs_of(module)
     identity = identity_of(module), str(device or ""), bool(strict)
     operations = {name: _Operation(each, device, strict) for name, each in programs.items()}
-    gradients = {name: _Gradient(each, programs, namespace) for name, each in programs.items() if each.backward}
+    gradients = {name: _Gradient(each, found, namespace) for name, each in programs.items() if (found := each.gradient(programs))}
     with _lock:
         known, found = _registered.setdefault(namespace, {}), getattr(torch.ops, namespace)
         names = new_programs(known, programs, identity, lambda name: hasattr(found, name), f"torch.ops.{namespace}")
@@ -207,7 +207,7 @@ class _Operation:
             device = tensor.device
             program.check_array(array, _name_of(tensor.dtype), tensor.shape, f"{name}.to(torch.{array.type})")
             # Below autograd a tensor has its mark, and the mode is the caller's.
-            if tensor.requires_grad and not program.backward and torch.is_grad_enabled():
+            if tensor.requires_grad and not program.definition.backward and torch.is_grad_enabled():
                 text = f"the argument {name!r} requires a gradient, and the program has no 'backward'"
                 raise program.error(f"{text}: call it in torch.no_grad(), or pass {name}.detach()", name)
         return torch.device("cpu") if device is None else device
@@ -240,10 +240,9 @@ class _Operation:
 class _Gradient:
     """The gradient of a program: another program of the module, for `torch.library.register_autograd`."""
 
-    def __init__(self, program: Program, programs: Mapping[str, Program], namespace: str) -> None:
-        self._program = program
-        backward, self._sources, self._results = gradient_of(program, programs)
-        self._label = namespace, backward.name
+    def __init__(self, program: Program, gradient: tuple[Sequence[tuple[str, int]], Sequence[str]], namespace: str) -> None:
+        self._program, (self._sources, self._results) = program, gradient
+        self._label = namespace, program.definition.backward
 
     def save(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         """Keep what the gradient takes of a call."""
@@ -262,7 +261,7 @@ class _Gradient:
         named = dict(zip(self._results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
         for each, needed in zip(self._program.arguments, ctx.needs_input_grad, strict=False):
             if needed and f"grad_{each.name}" not in named:
-                text = f"the argument {each.name!r} requires a gradient, and the backward {self._program.backward!r} has no"
+                text = f"the argument {each.name!r} requires a gradient, and the backward {self._label[1]!r} has no"
                 raise self._program.error(f"{text} 'grad_{each.name}': pass {each.name}.detach()", each.name)
         return tuple(named.get(f"grad_{each.name}") for each in self._program.arguments)
 

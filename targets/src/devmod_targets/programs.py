@@ -25,6 +25,7 @@ from devmod_readers.programs import (
     arguments_of,
     check_kernels,
     check_names,
+    gradient_of,
     interface_of,
     mismatch,
     pack_steps,
@@ -64,6 +65,8 @@ def make_program(
     program = parse_program(name, steps, declared, backward or "", fail)
     parts = Parts(name, module)
     parts.add(program)
+    if program.backward:
+        gradient_of(program, parts.program(program.backward))
     return parts.module()
 
 

@@ -5,7 +5,7 @@ docs/formats.md has the layout.
 
 from __future__ import annotations
 
-from devmod_readers.programs._check import Candidate, arguments_of, check_kernels, check_names, mismatch
+from devmod_readers.programs._check import Candidate, arguments_of, check_kernels, check_names, gradient_of, mismatch
 from devmod_readers.programs._expressions import (
     COMPARISONS,
     MAX_DEPTH,
@@ -36,6 +36,7 @@ __all__ = [
     "check_kernels",
     "check_names",
     "evaluate",
+    "gradient_of",
     "interface_of",
     "mismatch",
     "names_in",

@@ -178,6 +178,49 @@ def _described(each: Array | Scalar | Sampler) -> str:
     return f"a scalar of {each.type}" if isinstance(each, Scalar) else "a sampler"
 
 
+def gradient_of(program: Program, backward: Program | None) -> tuple[list[tuple[str, int]], list[str]]:
+    """Check the program of the gradients of another one.
+
+    Parameters
+    ----------
+    program
+        A program with a `backward`.
+    backward
+        The program of that name; None if there is none.
+
+    Returns
+    -------
+    sources : list of (str, int)
+        Where each argument of `backward` is from: "grad", "output" or "input", and the place among the outputs or the arguments.
+    results : list of str
+        The names of its outputs: "grad_" and the name of an array.
+
+    Raises
+    ------
+    FormatError
+        It is missing, one of both has updates, or it has other arguments or outputs.
+    """
+    try:
+        if backward is None:
+            raise _Problem(f"backward: the module has no program {quote_name(program.backward)}; make the program of the gradients first")
+        for each in (program, backward):
+            if any(each.arrays("update")):
+                raise _Problem(f"backward: {each.name!r} has updates, and an operation in place has no gradient")
+        outputs = [each.name for each in program.arrays("output")]
+        sources = {f"grad_{name}": ("grad", number) for number, name in enumerate(outputs)}
+        sources |= {name: ("output", number) for number, name in enumerate(outputs)}
+        sources |= {each.name: ("input", number) for number, each in enumerate(program.arguments)}
+        results = [each.name for each in backward.arrays("output")]
+        known = [f"grad_{each.name}" for each in program.arrays("input")]
+        unknown = [each.name for each in backward.arguments if each.name not in sources] + [each for each in results if each not in known]
+        if unknown:
+            expected = f"expected inputs of {list_names(sources)}, and outputs of {list_names(known)}"
+            raise _Problem(f"backward: {backward.name!r} has {list_names(unknown)}; {expected}")
+    except _Problem as problem:
+        raise _error(program, problem, ()) from None
+    return [sources[each.name] for each in backward.arguments], results
+
+
 # -- The kernels.
 
 

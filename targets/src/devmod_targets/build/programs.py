@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from devmod.errors import FormatError, list_names, quote_name
-from devmod_readers.programs import Program, check_names
+from devmod_readers.programs import Program, check_names, gradient_of
 from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.programs import Parts, parse_program
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:
     """Check the text of programs, and their names. `add` gets the keys and the text of each mistake."""
     positions = {each.name: position for position, each in enumerate(entries)}
+    programs: dict[str, Program] = {}
     for position, entry in enumerate(entries):
         keys: KeyPath = ("programs", entry.name)
         if entry.backward and entry.backward not in positions:
@@ -38,9 +39,16 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
         except FormatError as error:
             place, text = _mistake(entry, error)
             add((*keys, *place), text)
+        programs[entry.name] = program
         for number, step in enumerate(program.steps):
             if positions.get(step.kernel, -1) >= position:
                 add((*keys, "steps", number), f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them")
+    for name, program in programs.items():
+        if program.backward in programs:
+            try:
+                gradient_of(program, programs[program.backward])
+            except FormatError as error:
+                add(("programs", name, "backward"), str(error).partition(": backward: ")[2])
 
 
 def add_programs(plan: Plan, module: Module, *, complete: bool) -> tuple[Module, list[str]]:
