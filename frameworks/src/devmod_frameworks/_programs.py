@@ -8,7 +8,7 @@ from typing import Any
 import devmod
 from devmod.backend import expression_text, read_program, walk
 from devmod.errors import ArgumentError, FormatError, list_names, pip_install, quote_name
-from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Scalar, gradient_of
+from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Scalar, bind_lengths, constant_of, gradient_of
 
 #: Raises an error with the text unless the condition is true. A framework's own may record a symbolic condition.
 Check = Callable[[Any, Callable[[], str]], None]
@@ -47,7 +47,7 @@ class Program:
         self.has_images = any(each.format for each in (*self.arrays, *self.outputs))
         self._requires, self._constants = program.requires, [*program.arrays("constant")]
         self._bound = [*self.arrays, *self._constants]
-        self._constant_shapes = [_constant(each.name, owner).shape for each in self._constants]
+        self._constant_shapes = [constant_of(program, each, owner.imports).shape for each in self._constants]
         for each in (name, *[each.name for each in (*self.arguments, *self.outputs)]):
             # `read_program` has refused what is no identifier of Python.
             if not each.isascii() or each.startswith("__"):
@@ -58,8 +58,7 @@ class Program:
     def gradient(self, programs: Mapping[str, Program]) -> tuple[list[tuple[str, int]], list[str]] | None:
         """Return the sources and the results of its gradient, as `gradient_of` of devmod_readers.programs; None without one."""
         backward = self.definition.backward
-        found = programs.get(backward)
-        return gradient_of(self.definition, found and found.definition) if backward else None
+        return gradient_of(self.definition, programs[backward].definition if backward in programs else None) if backward else None
 
     def function(self, device: Any = None) -> Any:
         """Return the program on a device; by default, on the one that the file chooses. Call the result with arrays and scalars."""
@@ -111,14 +110,8 @@ class Program:
         """
         check = check or self._check
         values: dict[str, Any] = {name: scalars[name] for name in self.sizes}
-        expected: list[tuple[Array, int, Expression, Any]] = []
-        for array, shape in zip(self._bound, [*shapes, *self._constant_shapes], strict=True):
-            for place, (length, given) in enumerate(zip(_lengths(array), shape, strict=True)):
-                if isinstance(length, str) and length not in values:
-                    values[length] = given
-                else:
-                    expected.append((array, place, length, given))
-        for array, place, length, given in expected:
+        bound = zip(self._bound, map(_lengths, self._bound), [*shapes, *self._constant_shapes], strict=True)
+        for array, place, length, given in bind_lengths(bound, values):
             value = self._value(length, values, operators)
             check(
                 value == given,
@@ -233,13 +226,3 @@ def not_importable(name: str, packages: str, error: ImportError) -> ImportError:
 def _lengths(array: Array) -> tuple[Expression, ...]:
     channels = array.texel.channels if array.texel is not None else 1
     return (*array.shape, channels) if channels > 1 else array.shape
-
-
-def _constant(name: str, owner: devmod.Module) -> devmod.Array:
-    for each in owner.imports:
-        if each.kind == "const_loader":
-            try:
-                return each.get_global(name)
-            except KeyError:
-                continue
-    raise FormatError(f"the constant {quote_name(name)} of the programs is in no const_loader of the file", kind="program")

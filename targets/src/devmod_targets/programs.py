@@ -9,7 +9,7 @@ from typing import Any
 
 import devmod
 from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, create_own, find_spec, interface_text, load_stored, parse_dtype, payload_of
-from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, pip_install, quote_name
+from devmod.errors import FormatError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
     COMPARISONS,
     MAX_DEPTH,
@@ -25,6 +25,7 @@ from devmod_readers.programs import (
     arguments_of,
     check_kernels,
     check_names,
+    constant_of,
     gradient_of,
     interface_of,
     mismatch,
@@ -513,7 +514,8 @@ class Parts:
         program = program._replace(steps=tuple(_with_own_names(step, candidates[step.kernel]) for step in program.steps))
         check_names(program, places)
         check_kernels(program, dict.fromkeys(self.kernel_names, ()) | {kernel: each for kernel, each in candidates.items() if each}, places)
-        self._check_constants(program)
+        for array in program.arrays("constant"):
+            constant_of(program, array, self._constants)
         info, code = interface_of(program), pack_steps(program)
         self._programs[name] = read_program(name, info, code)  # inlined expressions and temporaries may exceed a bound
         self.infos[name], self._codes[name] = info, code
@@ -550,20 +552,3 @@ class Parts:
                 label = f"{each.kind}/{each.format}" if each.format else each.kind
                 result.append(Candidate(label, spec is None or spec.has_grid, each.functions[kernel].interface))
         return result
-
-    def _check_constants(self, program: Program) -> None:
-        """Check that the constants are there, with their types and ranks."""
-        for array in program.arrays("constant"):
-            problem = f"the module of the kernels has no const_loader with {array.name!r}"
-            for module in self._constants:
-                try:
-                    value = module.get_global(array.name)
-                except FunctionNotFoundError as error:
-                    problem = str(error)
-                    continue
-                found = f"{array.name!r} is an array of {value.dtype} of {len(value.shape)} dimensions"
-                fits = (value.dtype, len(value.shape)) == (array.type, len(array.shape))
-                problem = "" if fits else f"{found}; declared is {array.type} of {len(array.shape)}"
-                break
-            if problem:
-                raise _error(program.name, f"constants: {problem}")

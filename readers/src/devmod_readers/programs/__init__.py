@@ -5,7 +5,7 @@ docs/formats.md has the layout.
 
 from __future__ import annotations
 
-from devmod_readers.programs._check import Candidate, arguments_of, check_kernels, check_names, gradient_of, mismatch
+from devmod_readers.programs._check import Candidate, arguments_of, check_kernels, check_names, constant_of, gradient_of, mismatch
 from devmod_readers.programs._expressions import (
     COMPARISONS,
     MAX_DEPTH,
@@ -16,7 +16,7 @@ from devmod_readers.programs._expressions import (
     names_in,
     read_expression,
 )
-from devmod_readers.programs._model import MAX_STEPS, Array, Program, Sampler, Scalar, Step
+from devmod_readers.programs._model import MAX_STEPS, Array, Program, Sampler, Scalar, Step, bind_lengths
 from devmod_readers.programs._wire import interface_of, pack_steps, read_program
 
 __all__ = [
@@ -33,8 +33,10 @@ __all__ = [
     "Scalar",
     "Step",
     "arguments_of",
+    "bind_lengths",
     "check_kernels",
     "check_names",
+    "constant_of",
     "evaluate",
     "gradient_of",
     "interface_of",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, NamedTuple
 
-from devmod import Interface, Member, Param
+import devmod
+from devmod import Interface, Member, Module, Param
 from devmod.backend import ADDRESS_MODES, FILTERS, constants_of, expression_text, interface_text, members_by_value, parse_dtype
-from devmod.errors import FormatError, did_you_mean, list_names, quote_name
+from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._expressions import Expression, names_in
 from devmod_readers.programs._model import BINDING, Array, Program, Sampler, Scalar, Step
 
@@ -176,6 +177,25 @@ def _described(each: Array | Scalar | Sampler) -> str:
     if isinstance(each, Array):
         return "an image" if each.format else "an array"
     return f"a scalar of {each.type}" if isinstance(each, Scalar) else "a sampler"
+
+
+def constant_of(program: Program, array: Array, modules: Iterable[Module]) -> devmod.Array:
+    """Return a constant of a program from a const_loader among modules. FormatError if none has it with its type and rank."""
+    problem = f"the module of the kernels has no const_loader with {quote_name(array.name)}"
+    for module in modules:
+        if module.kind != "const_loader":
+            continue
+        try:
+            value = module.get_global(array.name)
+        except FunctionNotFoundError as error:
+            problem = str(error)
+            continue
+        if (value.dtype, len(value.shape)) == (array.type, len(array.shape)):
+            return value
+        found = f"{quote_name(array.name)} is an array of {value.dtype} of {len(value.shape)} dimensions"
+        problem = f"{found}; declared is {array.type} of {len(array.shape)}"
+        break
+    raise _error(program, _Problem(f"constants: {problem}"), ())
 
 
 def gradient_of(program: Program, backward: Program | None) -> tuple[list[tuple[str, int]], list[str]]:

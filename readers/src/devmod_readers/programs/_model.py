@@ -10,7 +10,7 @@ from devmod_readers.programs._expressions import Expression, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from devmod.backend import ImageFormat
 
@@ -168,3 +168,30 @@ class Program(NamedTuple):
                 if isinstance(value, str) and value in names:
                     result[value] = result.get(value, (number, number))[0], number
         return result
+
+
+def bind_lengths(
+    shapes: Iterable[tuple[Array, Sequence[Expression], Sequence[Any]]], values: dict[Any, Any]
+) -> list[tuple[Array, int, Expression, Any]]:
+    """Give the names that stand alone in shapes a value in `values`, unless they have one.
+
+    Parameters
+    ----------
+    shapes
+        Each an array, its declared lengths and those of a call.
+    values
+        The values of the names; they may be symbols.
+
+    Returns
+    -------
+    list
+        What is to compare: an array, the place of a dimension, the declared length and that of the call.
+    """
+    result: list[tuple[Array, int, Expression, Any]] = []
+    for array, declared, given in shapes:
+        for place, (length, value) in enumerate(zip(declared, given, strict=False)):  # the call has the error of another rank
+            if isinstance(length, str) and length not in values:
+                values[length] = value
+            else:
+                result.append((array, place, length, value))
+    return result

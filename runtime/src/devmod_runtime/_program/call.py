@@ -10,7 +10,7 @@ from devmod._arrays.elements import bytes_of
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
-from devmod_readers.programs import Array, ExpressionError, Sampler, evaluate
+from devmod_readers.programs import Array, ExpressionError, Sampler, bind_lengths, evaluate
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import HostView, host_view
 from devmod_runtime._device.image import Image
@@ -39,7 +39,7 @@ class ProgramCall:
     Parameters
     ----------
     function
-        The program on the device of the call.
+        The program. The call is on its device, or on that of the first device array, if that is another one of the kind.
     values
         The arguments by name.
     stream
@@ -49,7 +49,7 @@ class ProgramCall:
     """
 
     def __init__(self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False) -> None:
-        self._function, self._device, self._given = function, function.device, values
+        self._function, self._device, self._given, self._is_chosen = function, function.device, values, function.fixed
         self._launcher = next(iter(function.functions.values()))._launcher
         self._adopted: list[Stream | None] = []
         #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
@@ -75,6 +75,7 @@ class ProgramCall:
             lengths.append(shape)
         if is_written:
             self._check_overlaps()
+        function = self._function
         self._stream = self._choose_stream(stream, bound)
         self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream)
         self._plan = None if bound else function.plan(self._key)
@@ -92,6 +93,9 @@ class ProgramCall:
             self._adopted.append(stream)
         if isinstance(value, Image) is not bool(declared.format):
             raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
+        if value.device is not self._device and not self._is_chosen and value.device.kind == self._function.kind:
+            self._function, self._device = self._function.of_device(value.device), value.device
+        self._is_chosen = True
         if value.device is not self._device:
             advice = "call f.on(array.device), or copy it through the host: pass array.numpy()"
             raise ConversionError(f"is on {value.device}, and the program runs on {self._device}; {advice}")
@@ -159,18 +163,11 @@ class ProgramCall:
         lengths = dict(zip(function.arrays, given, strict=True))
         lengths |= {name: each.shape for name, each in function.constants.items()}
         values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
-        checks = []
-        for array in (*function.program.arrays("input", "update"), *function.program.arrays("constant")):
-            shape = lengths[array.name]
-            assert shape is not None
-            if len(shape) != len(array.shape):
+        arrays = [*function.program.arrays("input", "update"), *function.program.arrays("constant")]
+        for array in arrays:
+            if len(shape := lengths[array.name] or ()) != len(array.shape):
                 raise function.error(f"the argument {array.name!r} has {len(shape)} dimensions; expected {len(array.shape)}", array.name)
-            for place, (expected, length) in enumerate(zip(array.shape, shape, strict=True)):
-                if isinstance(expected, str) and expected not in values:
-                    values[expected] = length
-                else:
-                    checks.append((array, place, expected, length, shape))
-        for array, place, expected, length, shape in checks:
+        for array, place, expected, length in bind_lengths([(each, each.shape, lengths[each.name] or ()) for each in arrays], values):
             try:
                 number = evaluate(expected, values)
             except ExpressionError as error:
@@ -178,10 +175,8 @@ class ProgramCall:
             if number != length:
                 text = expression_text(expected)
                 value = "" if text == str(number) else f", which is {number}"
-                raise function.error(
-                    f"the argument {array.name!r} has the shape {shape}; dimension {place + 1} is {length}, and expected is {text}{value}",
-                    array.name,
-                )
+                got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
+                raise function.error(f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name)
         shapes = Shapes(function.program, function.lifetimes, values, function.error)
         for name in function.outputs:
             if lengths[name] not in (None, wanted := shapes.lengths[name]):

@@ -11,8 +11,6 @@ from devmod._util.text import escape_line
 from devmod._values.shapes import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.image import Image
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
 from devmod_runtime._launch.function import _references as references
@@ -97,7 +95,7 @@ class ProgramFunction(ProcessLocal):
         self, module: Any, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
     ) -> None:
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
-        self.name, self.kind, self._fixed = program.name, device.kind, fixed
+        self.name, self.kind, self.fixed = program.name, device.kind, fixed
         self._resolve: Callable[[Device], Any] = partial(module._function_on, self.name)
         self.scalars = {each.name: each for each in program.scalars}
         self.defaults = {each.name: each.default for each in program.scalars if each.default is not None}
@@ -140,10 +138,6 @@ class ProgramFunction(ProcessLocal):
             A launch exceeds a limit of the device, or the driver refuses it.
         """
         values = self._arrange(args, keywords)
-        other = self._other(values)
-        return (other or self)._run(values, stream)
-
-    def _run(self, values: dict[str, Any], stream: Stream | None) -> Any:
         check_driver(self.kind)
         return ProgramCall(self, values, stream).run()
 
@@ -166,9 +160,8 @@ class ProgramFunction(ProcessLocal):
         missing = [name for name in self.outputs if values.get(name) is None]
         if missing:
             raise self.error(f"bind needs its outputs by name: {list_names(missing)}", missing[0])
-        function = self._other(values) or self
         check_driver(self.kind)
-        return ProgramCall(function, values, stream, bound=True).bound()
+        return ProgramCall(self, values, stream, bound=True).bound()
 
     def on(self, device: Device | str) -> ProgramFunction:
         """Return the program on one device. Its calls take arrays of that device, and copy host arrays there.
@@ -262,33 +255,10 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"it also needs {list_names(missing)}", missing[0])
         return {**self.defaults, **values}
 
-    def _other(self, values: Mapping[str, Any]) -> ProgramFunction | None:
-        """Return the program on the device of the first device array, if that is another one of the kind."""
-        if self._fixed:
-            return None
-        for value in values.values():
-            device = self._device_of(value)
-            if device is not None:
-                if device is self.device or device.kind != self.kind:
-                    return None
-                result: ProgramFunction = self.module._function_on(self.name, device)
-                return result
-        return None
-
-    def _device_of(self, value: Any) -> Device | None:
-        """Return the device of an argument; None for one of the host."""
-        if not isinstance(value, (DeviceArray, Image)):
-            if isinstance(value, (int, float)) or type(value).__module__ == "numpy" or value is None:
-                return None
-            try:
-                adopted = next(iter(self.functions.values()))._launcher.adopt(value)
-            except ConversionError:
-                return None  # the call raises it with the argument
-            if adopted is None:
-                return None
-            value = adopted[0]
-        device: Device = value.device
-        return device
+    def of_device(self, device: Device) -> ProgramFunction:
+        """Return the program on another device of its kind."""
+        result: ProgramFunction = self.module._function_on(self.name, device)
+        return result
 
     def _repr_html_(self) -> str:
         interface = self.info.interface

@@ -23,7 +23,7 @@ from devmod.errors import (
     pip_install,
     quote_name,
 )
-from devmod_readers.programs import Program, check_kernels, check_names, names_in, read_program
+from devmod_readers.programs import Program, check_kernels, check_names, constant_of, names_in, read_program
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import Shapes
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any, Self
 
-    from devmod import Array, Function, Module
+    from devmod import Function, Module
     from devmod.backend import Binary
     from devmod_runtime._device.device import Device
 
@@ -123,24 +123,11 @@ class ProgramModule(PayloadModule):
 
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
         """Return the constants of a program on a device, where they are copied once."""
-        results = {}
-        for each in program.arrays("constant"):
-            results[each.name] = self._results.get(("constant", each.name, device), partial(self._upload, each, device))
-        return results
 
-    def _upload(self, declared: Any, device: Device) -> Array:
-        subject = f"the constant {declared.name!r} of the programs"
-        modules = [each for each in self.imports if each.kind == "const_loader"]
-        for module in modules:
-            try:
-                value = module.get_global(declared.name)
-            except KeyError:
-                continue
-            if (value.dtype, len(value.shape)) != (declared.type, len(declared.shape)):
-                found = f"{value.dtype} of {len(value.shape)} dimensions"
-                raise FormatError(f"{subject} is an array of {found}; declared is {declared.type} of {len(declared.shape)}", kind="program")
-            return device.from_numpy(value)  # type: ignore[arg-type]
-        raise FormatError(f"{subject} is in no const_loader of the file", kind="program")
+        def upload(array: Any) -> Any:
+            return device.from_numpy(constant_of(program, array, self.imports))  # type: ignore[arg-type]
+
+        return {each.name: self._results.get(("constant", each.name, device), partial(upload, each)) for each in program.arrays("constant")}
 
     def _read(self, name: str) -> Program:
         info, code = self.functions[name], self.code

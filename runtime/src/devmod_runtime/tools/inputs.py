@@ -19,7 +19,7 @@ from devmod._values.param import numpy_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
 from devmod_readers.programs import Array, ExpressionError, evaluate
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime.tools.lengths import bind_lengths, choose_lengths
+from devmod_runtime.tools.lengths import choose_lengths, known_lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -612,7 +612,7 @@ def _program_arguments(
             made[name] = f"{match['word']}:{match['type'] or array.type}"
         else:
             values[name] = read_value(name, value, params[name], sizes) if isinstance(value, str) else value
-    constraints = bind_lengths(function, values, lengths)
+    constraints = known_lengths(function, values, lengths)
     if invented is not None:
         made |= dict.fromkeys((each for each in function.names if each not in given and each not in function.defaults), "")
     numbers = invented or Invented()

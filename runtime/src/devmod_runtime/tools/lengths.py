@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Scalar, evaluate, names_in
+from devmod_readers.programs import COMPARISONS, Array, ExpressionError, bind_lengths, evaluate, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,18 +18,16 @@ if TYPE_CHECKING:
 _LENGTHS = tuple(dict.fromkeys((16, 32, 64, 128, 256, 512, 1024, 8, 4, 2, 1, *range(1, 128), *range(128, 2048, 16))))
 
 
-def bind_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]) -> list[Constraint]:
+def known_lengths(function: ProgramFunction, values: Mapping[str, Any], lengths: dict[str, int]) -> list[Constraint]:
     """Add the lengths of given arrays and of constants, and the given integers in expressions. Return what the other lengths must meet."""
-    constraints: list[Constraint] = []
-    for name, each in function.program.declared.items():
-        value = values[name] if name in values else function.constants.get(name)
-        if isinstance(each, Scalar) and name in function.sizes and hasattr(number := values.get(name, each.default), "__index__"):
-            lengths[name] = int(number)
-        elif isinstance(each, Array) and value is not None:
-            for expected, length in zip(each.shape, _lengths_of(each, value), strict=False):  # a call has the error of another rank
-                if not isinstance(expected, str) or lengths.setdefault(expected, length) != length:
-                    constraints.append(("==", expected, length))
-    return constraints
+    program, values = function.program, {**function.constants, **values}
+    for each in program.scalars:
+        number: Any = values.get(each.name, each.default)
+        if each.name in function.sizes and hasattr(number, "__index__"):
+            lengths[each.name] = int(number)
+    arrays = [each for each in program.arrays() if values.get(each.name) is not None]
+    shapes = [(each, each.shape, _lengths_of(each, values[each.name])) for each in arrays]
+    return [("==", expected, length) for _, _, expected, length in bind_lengths(shapes, lengths)]
 
 
 def _lengths_of(array: Array, value: Any) -> Sequence[int]:
@@ -51,7 +49,7 @@ def choose_lengths(
     function
         The program.
     lengths, constraints
-        The known ones, and those of `bind_lengths`.
+        The known ones, and those of `known_lengths`.
     wanted
         The lengths to try first, by name.
     """

@@ -49,7 +49,7 @@ from devmod_runtime.tools.inputs import (
     results_of,
     threads_of_images,
 )
-from devmod_runtime.tools.lengths import bind_lengths
+from devmod_runtime.tools.lengths import known_lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -534,7 +534,7 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             numbers = inputs["numbers"] if program is None else {}
             is_invented = bool(invented) or (bool(launch) and not request["shape"])
             if program is not None:
-                bind_lengths(program, host.named, numbers)
+                known_lengths(program, host.named, numbers)
             steps = _Steps(reference[number]["results"] if number < len(reference) else ())
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
