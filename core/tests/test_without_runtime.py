@@ -82,7 +82,7 @@ def test_a_device_of_a_missing_runtime_names_the_wheel() -> None:
 
 
 @pytest.mark.row("R4")
-@pytest.mark.parametrize("name", ["Device", "Event", "Function", "Launch", "LaunchConfig", "Stream", "set_compiler"])
+@pytest.mark.parametrize("name", ["Device", "Event", "Function", "Launch", "LaunchConfig", "ProgramFunction", "Stream", "set_compiler"])
 def test_the_error_of_a_class_of_the_runtime_names_the_wheels_that_bring_it(name: str) -> None:
     found = run(f"try:\n    from devmod import {name}\nexcept devmod.RuntimeNotLinkedError as error:\n    print(error)\n")
     assert found == (

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from devmod_runtime import Launch as Launch
     from devmod_runtime import LaunchConfig as LaunchConfig
     from devmod_runtime import Profile as Profile
+    from devmod_runtime import ProgramFunction as ProgramFunction
     from devmod_runtime import Sampler as Sampler
     from devmod_runtime import Stream as Stream
     from devmod_runtime import Verification as Verification
@@ -118,8 +119,8 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 
 #: The public names that devmod-runtime has. Each backend's wheel needs that wheel.
 _IN_RUNTIME = (
-    "Benchmark", "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "Sampler", "Stream", "Verification",
-    "bench", "guard", "profile", "set_compiler", "verify",
+    "Benchmark", "Device", "Event", "Function", "Image", "Launch", "LaunchConfig", "Profile", "ProgramFunction", "Sampler", "Stream",
+    "Verification", "bench", "guard", "profile", "set_compiler", "verify",
 )  # fmt: skip
 
 

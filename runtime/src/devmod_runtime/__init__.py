@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from devmod_runtime._module import source_text as source_text
     from devmod_runtime._profile import Profile as Profile
     from devmod_runtime._profile import profile as profile
+    from devmod_runtime._program.function import ProgramFunction as ProgramFunction
     from devmod_runtime._trial import Trial as Trial
     from devmod_runtime._trial import was_killed as was_killed
     from devmod_runtime._uninterrupted import call_uninterrupted as call_uninterrupted
@@ -100,6 +101,7 @@ _HOME = {
     "Lease": "_leases",
     "Pool": "_leases",
     "Profile": "_profile",
+    "ProgramFunction": "_program.function",
     "BuildLauncher": "_builds",
     "Builds": "_builds",
     "RENDER_NODES": "_libraries",
