@@ -207,7 +207,7 @@ def test_the_formats_of_each_kind() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((b"", "cl", 3), "opencl: the fmap is a map of name to FunctionInfo, not int"),
+        ((b"", "cl", 3), "opencl: the fmap is a map of str to FunctionInfo, not int"),
         ((b"", "cl", {"f": "x"}), "opencl: the fmap is a map of str to FunctionInfo; it has 'f': str"),
         ((b"", "cl", {}, {"cl": 3}), "opencl: the source is a map of format to text; it has 'cl': int"),
         ((b"", "cl", {}, 3), "opencl: the source is a map of format to text, not int"),

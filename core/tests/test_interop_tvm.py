@@ -564,7 +564,7 @@ def test_the_functions_need_devmod_readers(tmp_path: Path, monkeypatch: pytest.M
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name="devmod_readers")
 
-    monkeypatch.setattr("devmod.interop.import_module", missing)
+    monkeypatch.setattr("importlib.import_module", missing)
     (tmp_path / "k.so").write_bytes(b"\x7fELF")
     module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": devmod.FunctionInfo("k", ())})
     calls: list[Callable[[], object]] = [

@@ -236,8 +236,9 @@ def test_a_temporary_file_that_another_save_removes_as_stale(what: str, tmp_path
     names: list[Path] = []
     holders = []
 
-    def opened(partial: str, mode: str) -> Any:
+    def opened(number: int) -> Any:
         if not names:
+            partial = os.readlink(f"/proc/self/fd/{number}")
             names.append(Path(partial))
             if what == "locked":
                 holders.append(open(partial, "r+b"))  # noqa: SIM115 - closed below
@@ -246,7 +247,7 @@ def test_a_temporary_file_that_another_save_removes_as_stale(what: str, tmp_path
                 os.unlink(partial)
             if what == "removed and made again":
                 names[0].write_bytes(b"of a third save")
-        return io.FileIO(partial, mode)
+        return io.FileIO(number)
 
     monkeypatch.setattr("devmod._util.atomic.FileIO", opened)
     path = tmp_path / "k.devmod"

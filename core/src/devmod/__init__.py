@@ -173,9 +173,24 @@ def _can_import(package: str) -> bool:
         return False
 
 
-def _missing_package(error: ImportError, *packages: str) -> str:
-    """Return the package of another wheel without which an import failed; "" if all are installed."""
-    return error.name if error.name in packages else next((each for each in packages if not _can_import(each)), "")
+def _import_wheel(module: str, subject: str, *packages: str, install: tuple[str, str] | None = None, kind: str = "") -> Any:
+    """Return a module of another wheel, by its name as an entry point. It needs `packages`.
+
+    Without one of them, raise ToolchainNotFoundError with `subject`. `install` has what the text names in place of the wheel, and what pip
+    installs.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name if error.name in packages else next((each for each in packages if not _can_import(each)), None)
+        if missing is None:
+            raise
+        from devmod.errors import ToolchainNotFoundError, not_installed
+
+        wheel = missing.replace("_", "-")
+        raise ToolchainNotFoundError(f"{subject}: {not_installed(*(install or (wheel, wheel)))}", kind=kind) from None
 
 
 if not TYPE_CHECKING:  # type checkers then report unknown names

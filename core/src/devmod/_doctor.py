@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from tempfile import TemporaryFile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from devmod._plugins import hooks, registry
 from devmod._plugins.claim import CORE
@@ -25,14 +26,7 @@ from devmod.errors import (
     pip_install,
 )
 from devmod.targets import KINDS, PROGRAM
-from devmod.worker import answer_items, answers
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from devmod.worker import End
+from devmod.worker import End, answer_items, answers
 
 #: What `Check.state` can be, the worst last.
 STATES = ("ok", "not installed", "no device", "problem")
@@ -155,7 +149,8 @@ def main(request: dict[str, Any]) -> None:
 
 
 def _check(step: Sequence[str]) -> list[Check]:
-    return _STEPS[step[0]](*step[1:])
+    """Return what is checked of a kind in the new process. A crash of one step loses its checks alone."""
+    return _check_devices(step[1]) if step[0] == "devices" else _check_hook(*step[1:])
 
 
 def _check_devices(kind: str) -> list[Check]:
@@ -196,10 +191,6 @@ def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
         failure = _failure(kind, "hook", error)
         checks.append(failure._replace(text=f"{subject}: {failure.text}"))
     return checks
-
-
-#: What is checked of a kind in the new process. A crash of one step loses its checks alone.
-_STEPS: dict[str, Callable[..., list[Check]]] = {"devices": _check_devices, "hook": _check_hook}
 
 
 def _crash(step: str, kind: str, _: str = "", provider: str = "", *, end: End) -> Check:

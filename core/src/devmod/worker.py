@@ -97,6 +97,8 @@ class Worker:
     ----------
     process
         The process.
+    is_late
+        Whether `answer` has returned None because the process took too long.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class Worker:
             if ends >= 0:
                 os.close(ends)
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._late = False
+        self.is_late = False
         threading.Thread(target=self._read, daemon=True).start()
         self.send({**request, "path": search_path(), **({"lifeline": ends} if ends >= 0 else {})})
 
@@ -188,7 +190,7 @@ class Worker:
         try:
             line = self._lines.get(timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         except queue.Empty:
-            line, self._late = b"", self.process.poll() is None
+            line, self.is_late = b"", self.process.poll() is None
         if not line:
             self._lines.put(b"")  # for the next call
         return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
@@ -202,18 +204,13 @@ class Worker:
         return result
 
     @property
-    def is_late(self) -> bool:
-        """Whether `answer` has returned None because the process took too long."""
-        return self._late
-
-    @property
     def end(self) -> str:
         """A description of the end of the process, for messages."""
-        return "does not end" if self._late else describe_exit(self.process.wait())
+        return "does not end" if self.is_late else describe_exit(self.process.wait())
 
     def end_of_item(self, seconds: float | None) -> End:
         """Return how the process ended, or that it took longer than `seconds`, after `answer` has returned None."""
-        if self._late:
+        if self.is_late:
             return End(None, f"takes longer than {seconds:g} s")
         code = self.process.wait()
         return End(code, describe_exit(code).replace("ends", "ends the process", 1))

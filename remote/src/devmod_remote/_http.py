@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+from typing import Any
 
 from devmod.backend import debug
 from devmod.errors import describe_error
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 #: The statuses after which a request is repeated.
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)

@@ -36,7 +36,8 @@ class _PyBuffer(ctypes.Structure):
     )
 
 
-_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)(("PyObject_GetBuffer", pythonapi))
+_GETBUFFER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
+_get_buffer = _GETBUFFER(("PyObject_GetBuffer", pythonapi))
 _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(("PyBuffer_Release", pythonapi))
 _inc_ref = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))
 
@@ -70,9 +71,6 @@ class Pinned:
             _release(_byref(self._view))
 
 
-_SLOT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
-
-
 class _Slot(ctypes.Structure):
     _fields_ = (("slot", ctypes.c_int), ("pfunc", ctypes.c_void_p))
 
@@ -93,7 +91,7 @@ _type_parts: list[object] = []
 
 def _exporting_type(name: bytes, getbuffer: Any) -> type:
     """Return a base class with a buffer. ``getbuffer(self, view, flags)`` fills in the view and returns 0, or returns -1 for an error."""
-    slot = _SLOT(getbuffer)
+    slot = _GETBUFFER(getbuffer)
     slots = (_Slot * 2)(_Slot(1, ctypes.cast(slot, ctypes.c_void_p)), _Slot(0, None))  # 1: Py_bf_getbuffer
     default_and_basetype = (1 << 18) | (1 << 10)  # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
     spec = _Spec(name, 0, 0, default_and_basetype, slots)
@@ -116,16 +114,7 @@ def _fill(self: Any, view: Any, flags: int) -> int:
     return 0
 
 
-if TYPE_CHECKING:
-
-    class _ExporterBase:
-        pass
-
-else:
-    _ExporterBase = _exporting_type(b"devmod._arrays.buffer._ExporterBase", _fill)
-
-
-class _Exporter(_ExporterBase):
+class _Exporter(_exporting_type(b"devmod._arrays.buffer._ExporterBase", _fill)):  # type: ignore[misc]
     """Bytes with a format and a shape. Only `typed_view` creates one, for a memoryview."""
 
     __slots__ = ("format", "itemsize", "pinned", "shape", "strides")
@@ -151,7 +140,7 @@ class _Exporter(_ExporterBase):
 
 def typed_view(data: object, fmt: str, itemsize: int, shape: Sequence[int]) -> memoryview:
     """Return a read-only, C-contiguous memoryview of `data` with a format of the struct module and a shape. It keeps `data` alive."""
-    return memoryview(_Exporter(data, fmt, itemsize, shape))  # type: ignore[arg-type]
+    return memoryview(_Exporter(data, fmt, itemsize, shape))
 
 
 def _forward(self: Any, view: Any, flags: int) -> int:
@@ -165,12 +154,7 @@ def _forward(self: Any, view: Any, flags: int) -> int:
         return -1
 
 
-if TYPE_CHECKING:
-
-    class BufferBase:
-        """Base class of classes that export the memoryview returned by ``__buffer__(flags)`` (PEP 688)."""
-
-elif sys.version_info >= (3, 12):
+if TYPE_CHECKING or sys.version_info >= (3, 12):
 
     class BufferBase:
         """Base class of classes that export the memoryview returned by ``__buffer__(flags)`` (PEP 688)."""

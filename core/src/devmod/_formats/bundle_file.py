@@ -114,7 +114,6 @@ def save(
     if isinstance(path, Module) and not isinstance(module, Module):
         raise ArgumentError("save(module, path) was given the path first", argument="module")
     plan = Plan(module, compress, with_sources)
-    plan.warn()
     with replacing(path, size=plan.size, sync=sync, within=os.fsdecode(within)) as file:
         plan.write(file)
 
@@ -126,9 +125,7 @@ def dumps(module: Module, *, compress: str | None = None, with_sources: bool = F
     from devmod._formats.save import Plan
 
     file = io.BytesIO()
-    plan = Plan(module, compress, with_sources)
-    plan.warn()
-    plan.write(file)
+    Plan(module, compress, with_sources).write(file)
     return file.getvalue()
 
 

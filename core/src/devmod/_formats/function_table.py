@@ -236,7 +236,9 @@ class IndexedBundle(BundleModule):
         self._require(number < len(self._offsets))
         offset = self._offsets[number]
         self._require(self._numbers_of.setdefault(offset, number) == number)
-        entry = self._entry(number)
+        reader = self._reader()
+        reader.at = offset
+        entry = read_entry(reader, number)
         self._require(self._may_be(entry))
         if entry.offset is None:
             self._bare += 1
@@ -261,11 +263,6 @@ class IndexedBundle(BundleModule):
         self._read_index()
         self.names()
         return True
-
-    def _entry(self, number: int) -> Entry:
-        reader = self._reader()
-        reader.at = self._offsets[number]
-        return read_entry(reader, number)
 
     def _reader(self) -> Reader:
         return Reader(self._data, f"the index of {self._place}")

@@ -312,23 +312,9 @@ def read_entry(reader: Reader, number: int) -> Entry:
             raise reader.error(
                 f"a module of kind {kind!r} has {article} offset, size and sha256; found: {', '.join(located) or 'none'}", start
             )
-    digest = bytes(fields.get("sha256", NO_DIGEST))
-    if len(digest) != 32:
+    if len(digest := fields.get("sha256", NO_DIGEST)) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
-    return Entry(
-        kind,
-        fields.get("imports", ()),
-        fmt=fields.get("format", ""),
-        functions=fields.get("functions", ()),
-        variant=fields.get("variant", ""),
-        origin_at=fields.get("origin", -1),
-        offset=fields.get("offset"),
-        size=fields.get("size", 0),
-        digest=digest,
-        unpacked=fields.get(COMPRESSED),
-        repeats=fields.get("repeats", ()),
-        sources=fields.get("sources"),  # a number, until all sources are read
-    )
+    return Entry(**{_ATTRIBUTES[key]: value for key, value in fields.items() if key in _ATTRIBUTES})
 
 
 def _read_sources(reader: Reader, number: int) -> Entry:
@@ -338,7 +324,7 @@ def _read_sources(reader: Reader, number: int) -> Entry:
     missing = [key for key in _LOCATION if key not in fields]
     if missing or len(fields["sha256"]) != 32:
         raise reader.error(f"no {missing[0]}" if missing else f"a sha256 of {len(fields['sha256'])} bytes", start)
-    return Entry("", offset=fields["offset"], size=fields["size"], digest=bytes(fields["sha256"]), unpacked=fields.get(COMPRESSED))
+    return Entry("", **{_ATTRIBUTES[key]: fields[key] for key in (*_LOCATION, COMPRESSED) if key in fields})
 
 
 def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
@@ -386,6 +372,9 @@ _FIELDS: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {
         ("sources", lambda reader: reader.read_int(0, 2**32 - 1)),
     )
 }
+#: The attribute of `Entry` for each key. That of the sources is a number, until all sources are read.
+_ATTRIBUTES = {key: key for key, _ in _FIELDS.values()}
+_ATTRIBUTES |= {"format": "fmt", "origin": "origin_at", "sha256": "digest", COMPRESSED: "unpacked"}
 _LOCATION = ("offset", "size", "sha256")
 _SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, COMPRESSED)}
 

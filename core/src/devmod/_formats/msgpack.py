@@ -25,12 +25,8 @@ _STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _ARRAY = {0xDC: 2, 0xDD: 4}
 _MAP = {0xDE: 2, 0xDF: 4}
-_INT = {0xCC: (1, False), 0xCD: (2, False), 0xCE: (4, False), 0xCF: (8, False)} | {
-    0xD0: (1, True),
-    0xD1: (2, True),
-    0xD2: (4, True),
-    0xD3: (8, True),
-}
+#: The bytes of an integer, and whether it has a sign.
+_INT = {0xCC + number: (1 << number % 4, number > 3) for number in range(8)}
 #: Integers that are not negative and not of 8 bytes: how many bytes follow the first.
 _UINT = dict.fromkeys(range(0x80), 0) | {0xCC: 1, 0xCD: 2, 0xCE: 4}
 
@@ -120,21 +116,11 @@ class Reader:
 
     def read_array(self) -> int:
         """Read the head of an array. Return the number of its items, which follow."""
-        mark = self._mark()
-        if 0x90 <= mark <= 0x9F:
-            return self._items(mark & 0x0F, 1)
-        if mark in _ARRAY:
-            return self._items(self._number(_ARRAY[mark]), 1)
-        raise self._mistyped("an array", mark)
+        return self._count("an array", 0x90, _ARRAY, 1)
 
     def read_map(self) -> int:
         """Read the head of a map. Return the number of its pairs, which follow: each a `read_str` and a value."""
-        mark = self._mark()
-        if 0x80 <= mark <= 0x8F:
-            return self._items(mark & 0x0F, 2)
-        if mark in _MAP:
-            return self._items(self._number(_MAP[mark]), 2)
-        raise self._mistyped("a map", mark)
+        return self._count("a map", 0x80, _MAP, 2)
 
     def read_int(self, low: int, high: int) -> int:
         """Read an integer between two bounds, both included."""
@@ -341,8 +327,18 @@ class Reader:
         form = ">f" if self._mark() == 0xCA else ">d"
         return float(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
-    def _items(self, count: int, size: int) -> int:
-        """Return `count` if the bytes left are enough for it: an item takes at least `size` bytes."""
+    def _count(self, expected: str, short: int, long: Mapping[int, int], size: int) -> int:
+        """Read the head of an array or a map. Its items take at least `size` bytes each, and as many are left.
+
+        `short` is the first byte of the forms with up to 15 items. `long` has those of the others, with the bytes of the count.
+        """
+        mark = self._mark()
+        if short <= mark <= short + 0x0F:
+            count = mark - short
+        elif mark in long:
+            count = self._number(long[mark])
+        else:
+            raise self._mistyped(expected, mark)
         left = self._end - self.at
         if count * size > left:
             raise self.error(f"a count of {count}, and {left} bytes are left")

@@ -11,7 +11,7 @@ entry if it is not the name of the only function.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from devmod._plugins.specs import spec_of_suffix
 from devmod._util.atomic import write_together
@@ -22,7 +22,6 @@ from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from devmod._values.code import Binary, Code

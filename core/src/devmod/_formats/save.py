@@ -50,7 +50,7 @@ _PIECE = 4 << 20
 class Plan:
     """The plan of a file: its modules and sources with their offsets. Nothing is written yet, and only compressed bytes were hashed.
 
-    The parameters are those of `devmod.save`.
+    The parameters are those of `devmod.save`. The caller's caller gets a UserWarning if a limit prevented the compression of payloads.
     """
 
     def __init__(self, module: Module, compress: str | None = None, with_sources: bool = False) -> None:
@@ -100,6 +100,11 @@ class Plan:
         self._start = _index.aligned(_index.HEADER + len(index))
         #: The size of the whole file.
         self.size = self._start + end
+        if self._uncompressed:
+            import warnings
+
+            others = f". So are {len(self._uncompressed) - 1} more" if len(self._uncompressed) > 1 else ""
+            warnings.warn(escape(f"{self._uncompressed[0]}{others}"), UserWarning, stacklevel=3)
 
     def write(self, file: BinaryIO) -> None:
         """Write the file. The head, which has the digests, is written last."""
@@ -114,14 +119,6 @@ class Plan:
         version = max((version for version, _ in _index.newer_parts(self._entries, bool(self._sources))), default=1)
         file.seek(0)
         file.write(pack_head(index, version))
-
-    def warn(self) -> None:
-        """Issue a UserWarning if a limit prevented the compression of payloads, for the caller of the caller."""
-        if self._uncompressed:
-            import warnings
-
-            others = f". So are {len(self._uncompressed) - 1} more" if len(self._uncompressed) > 1 else ""
-            warnings.warn(escape(f"{self._uncompressed[0]}{others}"), UserWarning, stacklevel=3)
 
     def _digests(self) -> list[bytes]:
         from hashlib import sha256

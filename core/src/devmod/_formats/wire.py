@@ -177,41 +177,20 @@ def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject
     head.clear()
 
 
-#: The types of arguments by their names: many functions have the same. The number is bounded, since names come from untrusted files.
-_types: dict[tuple[str, ...], tuple[DType, ...]] = {}
-
-
-def _types_of(names: tuple[str, ...]) -> tuple[DType, ...]:
-    types = _types.get(names)
-    if types is None:
-        types = tuple(map(parse_dtype, names))
-        if len(_types) < 1024:
-            _types[names] = types
-    return types
-
-
 def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str) -> bytes:
-    import msgpack
-
     subject = f"the fmap of the {kind} module"
-    packer = msgpack.Packer()
-    # A map of all functions would be many objects at once, which the garbage collector visits again and again.
-    parts = [map_header(len(fmap))]
-    has_extra = False
-    for name, info in fmap.items():
-        entry: list[object] = [info.name, _types_of(info.arg_types), info.launch_param_tags, info.arg_extra_tags]
-        interface = info.interface
-        if interface is not None:
-            entry.append(interface.to_dict())
-            if interface.extra or [1 for each in interface.params if each.extra] or [1 for each in interface.blocks if each.extra]:
-                has_extra = True
-        try:
-            parts += packer.pack(name), packer.pack(entry)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
-    packed = b"".join(parts)
+
+    def values() -> Iterator[object]:
+        # A map of all functions would be many objects at once, which the garbage collector visits again and again.
+        for name, info in fmap.items():
+            interface = [] if info.interface is None else [info.interface.to_dict()]
+            yield name
+            yield [info.name, list(map(parse_dtype, info.arg_types)), info.launch_param_tags, info.arg_extra_tags, *interface]
+
+    packed = b"".join((map_header(len(fmap)), *pack_each(values(), subject, kind)))
     # msgpack's packer accepts some values that `Reader` refuses. Only unknown keys can cause that.
-    if has_extra:
+    interfaces = (info.interface for info in fmap.values() if info.interface is not None)
+    if any(each.extra or any(param.extra for param in each.params) or any(block.extra for block in each.blocks) for each in interfaces):
         dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))
     return packed
 

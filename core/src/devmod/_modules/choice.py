@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     #: A candidate; the device that it fits, and whether that is the default of its kind; why it fits, or the error that it does not.
     Verdict = tuple[Module, Device | None, bool, str | DevmodError]
 
-#: The errors of an unavailable candidate, after which the next one is tried.
-_UNAVAILABLE = (NotRegisteredError, RuntimeNotLinkedError, DeviceNotFoundError, PluginError)
+#: The errors of an unavailable candidate, after which the next one is tried. If there is none, the error is of the first that applies.
+_UNAVAILABLE = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
 
 
 def choose(
@@ -380,8 +380,7 @@ def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> Dev
     ]
     more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
     text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
-    families = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
-    family = next((each for each in families if any(isinstance(problem, each) for _, problem in notes)), DevmodError)
+    family = next((each for each in _UNAVAILABLE if any(isinstance(problem, each) for _, problem in notes)), DevmodError)
     error = family(text, kind="bundle", function=name)
     # A broken plugin has a traceback for its author. The text has the others' reasons.
     error.__cause__ = next((problem for _, problem in notes if isinstance(problem, PluginError)), None)

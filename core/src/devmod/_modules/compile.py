@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from devmod import _import_wheel
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._values.target import Target
-from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.errors import CompileError
 from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
     Dims = int | Sequence[int]
+
+#: The packages of the build side: the first imports the second.
+_PACKAGES = ("devmod_targets", "devmod_readers")
+#: Their wheel in errors, and what pip installs.
+_BUILD = ("devmod-targets", "devmod-core[build]")
 
 
 def compile(  # noqa: A001 - the public name
@@ -124,9 +130,9 @@ def compile(  # noqa: A001 - the public name
             f"devmod.create_with_fallback({spec.kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}",
             kind=spec.kind,
         )
-    subject = "its compiler" if spec.build_extra else "devmod-targets"
-    why = not_installed(subject, spec.build_distribution)
-    compilation = _import("compilation", f"{spec.kind} cannot be compiled here: {why}", spec.kind)
+    install = "its compiler" if spec.build_extra else "devmod-targets", spec.build_distribution
+    subject = f"{spec.kind} cannot be compiled here"
+    compilation = _import_wheel("devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind)
     module: Module = compilation.compile_source(
         spec,
         source,
@@ -161,8 +167,7 @@ def build(manifest: Path = ".", **options: Any) -> Any:
     ToolchainNotFoundError
         devmod-targets is not installed.
     """
-    why = not_installed("devmod-targets", "devmod-core[build]")
-    module = _import("build.build", f"nothing can be built here: {why}")
+    module = _import_wheel("devmod_targets.build.build", "nothing can be built here", *_PACKAGES, install=_BUILD)
     return module.build_manifest(manifest, **options)
 
 
@@ -253,18 +258,4 @@ def step(kernel: str, /, *, grid: Any = None, threads: Any = None, block: Any = 
 
 
 def _programs() -> Any:
-    return _import("programs", f"no program can be made here: {not_installed('devmod-targets', 'devmod-core[build]')}")
-
-
-def _import(name: str, missing: str, kind: str = "") -> Any:
-    """Return a module of devmod-targets. Raise ToolchainNotFoundError with the message `missing` if it is not installed."""
-    from importlib import import_module
-
-    from devmod import _missing_package
-
-    try:
-        return import_module(f"devmod_targets.{name}")
-    except ModuleNotFoundError as error:
-        if not _missing_package(error, "devmod_targets", "devmod_readers"):  # the former imports the latter
-            raise
-        raise ToolchainNotFoundError(missing, kind=kind) from None
+    return _import_wheel("devmod_targets.programs", "no program can be made here", *_PACKAGES, install=_BUILD)

@@ -253,9 +253,7 @@ def _constant(name: str, tensor: Any) -> ConstantTensor:
     except (TypeError, ValueError, BufferError):
         return _through_numpy(name, tensor)
     dtype = _dtype_of(name, view)
-    if view.readonly and view.c_contiguous:
-        return ConstantTensor(dtype, view.shape or (), flat(view))
-    return ConstantTensor(dtype, view.shape or (), view.tobytes())
+    return ConstantTensor(dtype, view.shape or (), flat(view) if view.readonly and view.c_contiguous else view.tobytes())
 
 
 def _through_numpy(name: str, tensor: Any) -> ConstantTensor:

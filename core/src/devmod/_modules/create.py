@@ -10,9 +10,9 @@ from devmod._modules.module import Module
 from devmod._plugins import entries, registry
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
-from devmod._util.buffers import flat
+from devmod._util.buffers import snapshot
 from devmod._util.environment import environment_flag
-from devmod.errors import ArgumentError, FormatError, NotRegisteredError, describe_error
+from devmod.errors import FormatError, NotRegisteredError, describe_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,16 +146,7 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
 def load_stored(kind: str, data: Buffer) -> Module:
     """Like `load_from_bytes`, of bytes in an open file, or of devmod itself: no policy is asked."""
     loader = lookup(LOAD_FROM_BYTES, kind)
-    try:
-        view = memoryview(data).toreadonly()
-    except TypeError:
-        raise ArgumentError(
-            f"load_from_bytes({kind!r}, data): data is bytes or another buffer, not {type(data).__name__}"
-            + (". devmod.load_from_file(path) takes a path" if isinstance(data, (str, os.PathLike)) else ""),
-            kind=kind,
-            argument="data",
-        ) from None
-    view = flat(view if view.c_contiguous else view.tobytes())
+    view = snapshot(data, f"load_from_bytes({kind!r}, data)", "devmod.load_from_file(path)", kind=kind, copies=False).toreadonly()
     spec = None if kind == "const_loader" else spec_of_loader(kind)  # constants have none, and each miss reads the folders of sys.path
     return _check_result(registry.call_entry(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import candidate_name, interface_of, program_verdicts, verdicts
@@ -27,7 +27,6 @@ from devmod.targets import KINDS, PROGRAM
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from devmod import Device
     from devmod._modules.module import Module

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
+    from typing import Any
 
     from devmod._values.code import Binary, Code, Source
     from devmod._values.spec import TargetSpec
@@ -136,20 +137,26 @@ def check_payload(
     kind = spec.kind
     if spec.canonical_format(fmt) not in spec.formats:
         raise FormatError(f"{kind} has no format {fmt!r}; its formats: {', '.join(spec.formats)}", kind=kind)
-    return fmt, check_fmap(kind, fmap), _check_code(spec, code), _check_source(kind, source)
+    texts = {} if source is None else _copy_map(kind, source, "source", "format to text", (str, bytes))
+    return fmt, check_fmap(kind, fmap), _check_code(spec, code), texts
 
 
 def check_fmap(kind: str, fmap: Mapping[str, FunctionInfo]) -> Mapping[str, FunctionInfo]:
     """Return a copy of an fmap, or raise FormatError if it is not a map of str to FunctionInfo."""
     if isinstance(fmap, _wire.StoredFunctions):
         return fmap  # immutable, and each function is checked at its first use
+    return _copy_map(kind, fmap, "fmap", "str to FunctionInfo", FunctionInfo)
+
+
+def _copy_map(kind: str, values: Any, subject: str, form: str, types: type | tuple[type, ...]) -> dict[str, Any]:
+    """Return a copy of a map of str to objects of `types`. Raise FormatError for others."""
     try:
-        copy = dict(fmap)
+        copy = dict(values)
     except (TypeError, ValueError):
-        raise FormatError(f"{kind}: the fmap is a map of name to FunctionInfo, not {type(fmap).__name__}", kind=kind) from None
-    for name, info in copy.items():
-        if not isinstance(name, str) or not isinstance(info, FunctionInfo):
-            raise FormatError(f"{kind}: the fmap is a map of str to FunctionInfo; it has {name!r}: {type(info).__name__}", kind=kind)
+        raise FormatError(f"{kind}: the {subject} is a map of {form}, not {type(values).__name__}", kind=kind) from None
+    for key, value in copy.items():
+        if not isinstance(key, str) or not isinstance(value, types):
+            raise FormatError(f"{kind}: the {subject} is a map of {form}; it has {key!r}: {type(value).__name__}", kind=kind)
     return copy
 
 
@@ -177,19 +184,6 @@ def _immutable(data: bytes | bytearray | memoryview) -> Binary:
     if type(data) is bytes:
         return data
     return read_only_view(data) if isinstance(data, memoryview) else bytes(data)
-
-
-def _check_source(kind: str, source: Source | None) -> Source:
-    if source is None:
-        return {}
-    try:
-        copy = dict(source)
-    except (TypeError, ValueError):
-        raise FormatError(f"{kind}: the source is a map of format to text, not {type(source).__name__}", kind=kind) from None
-    for key, text in copy.items():
-        if not isinstance(key, str) or not isinstance(text, (str, bytes)):
-            raise FormatError(f"{kind}: the source is a map of format to text; it has {key!r}: {type(text).__name__}", kind=kind)
-    return copy
 
 
 def _text(data: Binary) -> str:

@@ -5,9 +5,10 @@ devmod-readers has their grammar. It is imported by its name, as an entry point:
 
 from __future__ import annotations
 
+from devmod import _import_wheel
 from devmod._modules.choice import describe_candidate, interface_of, program_kernels
 from devmod._plugins.specs import find_spec
-from devmod.errors import FormatError, ToolchainNotFoundError, not_installed, pip_install, quote_name
+from devmod.errors import FormatError, pip_install, quote_name
 from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
@@ -51,13 +52,4 @@ def candidate_of(kernel: str, module: Module) -> Any:
 
 
 def _readers() -> Any:
-    from importlib import import_module
-
-    from devmod import _missing_package
-
-    try:
-        return import_module("devmod_readers.programs")
-    except ModuleNotFoundError as error:
-        if not _missing_package(error, "devmod_readers"):
-            raise
-        raise ToolchainNotFoundError(f"programs cannot be read here: {not_installed('devmod-readers', 'devmod-readers')}") from None
+    return _import_wheel("devmod_readers.programs", "programs cannot be read here", "devmod_readers")

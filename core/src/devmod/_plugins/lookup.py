@@ -24,7 +24,6 @@ def lookup(group: str, name: str) -> Any:
     """
     result = registry.cached_object(group, name)
     if result is None:
-        registry.check_name(group, name)
         with shared_scan():
             result = registry.find(group, name)
             if result is None:

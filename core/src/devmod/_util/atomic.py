@@ -65,11 +65,12 @@ def remove_stale(path: str) -> None:
             os.close(file)
 
 
-class Replacement:
+class replacing:
     """A temporary file beside `path` that is moved over it when it is complete.
 
-    Call `open`, `finish`, `move` in this order, and finally `discard` in every case. If the process is killed before `move`, the old file
-    is unchanged. The next save to `path` on this machine removes the ``.partial`` file.
+    As a context manager, it is moved at the end of the block, or removed if the block raises. Its OSError that names no file gets `path` as
+    its file name. Otherwise call `open`, `finish`, `move` in this order, and finally `discard` in every case. If the process is killed
+    before `move`, the old file is unchanged. The next save to `path` on this machine removes the ``.partial`` file.
 
     A symbolic link is followed, so it still points to the file, unless `within` is given. The new file has the permission bits, the owner
     and the group of an existing one, as far as the system allows. The temporary file never has wider permissions than the existing file.
@@ -98,6 +99,23 @@ class Replacement:
         self._lock: FileIO | None = None  # open and locked while the temporary file has its name
         self._old: os.stat_result | None = None
         self._new: os.stat_result | None = None
+
+    def __enter__(self) -> BinaryIO:
+        try:
+            return self.open()
+        except BaseException:
+            self.discard()
+            raise
+
+    def __exit__(self, failed: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            if failed is None:
+                self.finish()
+                self.move()
+            elif isinstance(error, OSError) and error.filename is None and error.errno is not None:
+                raise self.renamed(error) from error  # a full disk, while writing
+        finally:
+            self.discard()
 
     def open(self) -> BinaryIO:
         """Return the temporary file, open for writing.
@@ -157,8 +175,12 @@ class Replacement:
         except OSError as error:
             raise self.renamed(error) from None
         self._partial = ""
-        if self._sync:
-            _sync_folder(os.path.dirname(self._path))
+        if self._sync and os.name != "nt":  # folders cannot be flushed there
+            folder = os.open(os.path.dirname(self._path), os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def undo(self) -> None:
         """Remove the moved file if `path` did not exist before. A newer file of another process is not removed."""
@@ -172,12 +194,15 @@ class Replacement:
         """Close the temporary file, and remove it unless it was moved."""
         if fcntl is not None:
             self._unlink()  # while it is locked: another save may use the name afterwards
+        self._close()
+        if fcntl is None:
+            self._unlink()
+
+    def _close(self) -> None:
         for file in (self._file, self._lock):
             if file is not None:
                 with suppress(OSError):  # closing flushes the buffer, which fails again on a full disk
                     file.close()
-        if fcntl is None:
-            self._unlink()
 
     def _unlink(self) -> None:
         """Remove the temporary file if it has not been moved. Ctrl-C may come between the move and the assignment after it."""
@@ -219,35 +244,24 @@ class Replacement:
             except FileExistsError:
                 continue
             self._file = file
-            if fcntl is None or self._take_lock(partial):
+            if fcntl is None or self._take_lock():
                 self._partial = partial
                 return file
-            file.close()  # another save removes it as stale, before it was locked
+            self._close()  # another save removes it as stale, before it was locked
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
-    def _take_lock(self, partial: str) -> bool:
-        """Lock a new temporary file. Return False if another save removes it."""
+    def _take_lock(self) -> bool:
+        """Lock the new temporary file until `discard`. Return False if another save removes it."""
         assert self._file is not None
+        # Both have one lock, which the end of `finish` must not release. `map` runs no bytecode between the calls.
+        self._lock = next(map(FileIO, map(os.dup, (self._file.fileno(),))))
         try:
-            lock = FileIO(partial, "r+")
-        except FileNotFoundError:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             return False
         except OSError:
-            return True  # the umask denies the owner access
-        self._lock = lock
-        mine = True
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            status = os.fstat(lock.fileno())
-            mine = status.st_nlink > 0 and os.path.samestat(status, os.fstat(self._file.fileno()))  # a third save may use the name
-        except BlockingIOError:
-            mine = False
-        except OSError:
-            pass  # the file system has no locks, so no save removes the file of another one
-        if not mine:
-            lock.close()
-            self._lock = None
-        return mine
+            return True  # the file system has no locks, so no save removes the file of another one
+        return os.fstat(self._lock.fileno()).st_nlink > 0
 
     def _set_mode(self, file: int) -> None:
         """Give the temporary file the owner, the group and the permission bits of the target."""
@@ -277,33 +291,6 @@ class Replacement:
                 raise
 
 
-class replacing:
-    """A context manager over `Replacement`: its file is moved to `path` at the end of the block, or removed if the block raises.
-
-    Parameters and errors are those of `Replacement`. An OSError of the block that names no file gets `path` as its file name.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = "") -> None:
-        self._replacement = Replacement(path, size=size, sync=sync, within=within)
-
-    def __enter__(self) -> BinaryIO:
-        try:
-            return self._replacement.open()
-        except BaseException:
-            self._replacement.discard()
-            raise
-
-    def __exit__(self, failed: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        try:
-            if failed is None:
-                self._replacement.finish()
-                self._replacement.move()
-            elif isinstance(error, OSError) and error.filename is None and error.errno is not None:
-                raise self._replacement.renamed(error) from error  # a full disk, while writing
-        finally:
-            self._replacement.discard()
-
-
 def write_together(files: Sequence[tuple[str, Binary]]) -> None:
     """Write several files atomically. The first is moved to its place when all are complete on the disk.
 
@@ -317,12 +304,12 @@ def write_together(files: Sequence[tuple[str, Binary]]) -> None:
     Raises
     ------
     OSError, FormatError
-        As for `Replacement`.
+        As for `replacing`.
     """
     with ExitStack() as cleanup:
         replacements = []
         for path, data in files:
-            replacement = Replacement(path, size=len(data))
+            replacement = replacing(path, size=len(data))
             replacements.append(replacement)
             cleanup.callback(replacement.discard)
             file = replacement.open()
@@ -338,16 +325,6 @@ def write_together(files: Sequence[tuple[str, Binary]]) -> None:
             for replacement in replacements:
                 replacement.undo()
             raise
-
-
-def _sync_folder(folder: str) -> None:
-    if os.name == "nt":  # folders cannot be flushed there
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def path_problem(path: str, folder: str) -> str:

@@ -32,8 +32,8 @@ def flat(data: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def snapshot(data: Any, call: str, path_call: str = "") -> memoryview:
-    """Return a caller's bytes as a flat read-only view. A writable or a strided buffer is copied.
+def snapshot(data: Any, call: str, path_call: str = "", *, kind: str = "", copies: bool = True) -> memoryview:
+    """Return a caller's bytes as a flat view. A strided buffer is copied; with `copies` a writable one too, so that the view is read-only.
 
     Raises
     ------
@@ -46,9 +46,10 @@ def snapshot(data: Any, call: str, path_call: str = "") -> memoryview:
         is_path = path_call and isinstance(data, (str, PathLike))
         raise ArgumentError(
             f"{call}: data is bytes or another buffer, not {type(data).__name__}{f'. {path_call} takes a path' if is_path else ''}",
+            kind=kind,
             argument="data",
         ) from None
-    return flat(view if view.readonly and view.c_contiguous else view.tobytes())
+    return flat(view if (view.readonly or not copies) and view.c_contiguous else view.tobytes())
 
 
 def read_only_view(data: Binary) -> memoryview:

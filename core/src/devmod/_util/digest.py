@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+#: The module of Python's own code.
+_SMALL = "_sha2" if sys.version_info >= (3, 12) else "_sha256"
 #: From this size on, OpenSSL's faster code saves more than its import takes.
 _LARGE = 1 << 18
 #: From this size on, hashing in a second thread costs less than it saves.
@@ -20,17 +22,11 @@ def sha256_of(data: bytes | memoryview) -> bytes:
     openssl = sys.modules.get("_hashlib")  # an import statement takes as long as the hash of 1 kB
     if openssl is not None:
         return bytes(openssl.openssl_sha256(data).digest())
-    module: Any = None
     if len(data) < _LARGE:
         try:
-            if sys.version_info >= (3, 12):
-                import _sha2 as module  # type: ignore[import-not-found, no-redef, unused-ignore]
-            else:
-                import _sha256 as module  # type: ignore[import-not-found, no-redef, unused-ignore]
+            return bytes(__import__(_SMALL).sha256(data).digest())
         except ImportError:  # this build of Python lacks it
             pass
-    if module is not None:
-        return bytes(module.sha256(data).digest())
     try:
         from _hashlib import openssl_sha256 as sha256  # hashlib imports BLAKE2 too, a third of its time
     except ImportError:  # this build of Python has no OpenSSL

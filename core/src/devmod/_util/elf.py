@@ -11,10 +11,6 @@ The header of a 64-bit file (of a 32-bit file in brackets where it differs)::
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._values.code import Binary
-
 ELF_MAGIC = b"\x7fELF"
 #: The size of the header of each class.
 _SIZES = {1: 52, 2: 64}
@@ -46,7 +42,7 @@ class ElfHeader:
 
     __slots__ = ("_code", "_wide", "abi_version", "flags", "machine", "osabi")
 
-    def __init__(self, code: Binary, wide: bool) -> None:
+    def __init__(self, code: bytes | memoryview, wide: bool) -> None:
         self._code, self._wide = code, wide
         self.osabi, self.abi_version = code[7], code[8]
         self.machine = read_uint(code, 18, 2)
@@ -76,7 +72,7 @@ class ElfHeader:
         return b""
 
 
-def machine_name(data: Binary) -> str:
+def machine_name(data: bytes | memoryview) -> str:
     """Return the name of an ELF file's machine, or its number in decimal; "" if the bytes do not begin with an ELF header."""
     if len(data) < MACHINE_END or bytes(data[:4]) != ELF_MAGIC or data[5] not in (1, 2):
         return ""
@@ -84,13 +80,13 @@ def machine_name(data: Binary) -> str:
     return _MACHINES.get(machine, str(machine))
 
 
-def elf_header(code: Binary) -> ElfHeader | None:
+def elf_header(code: bytes | memoryview) -> ElfHeader | None:
     """Return the header of a little-endian ELF file; None for other bytes."""
     if not machine_name(code) or code[5] != 1 or code[4] not in _SIZES or len(code) < _SIZES[code[4]]:
         return None
     return ElfHeader(code, code[4] == 2)
 
 
-def read_uint(code: Binary, at: int, size: int) -> int:
+def read_uint(code: bytes | memoryview, at: int, size: int) -> int:
     """Return the little-endian number of `size` bytes at `at`. Bytes beyond the end count as zero."""
     return int.from_bytes(code[at : at + size], "little")

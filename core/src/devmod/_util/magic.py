@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from devmod._util.elf import ELF_MAGIC
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._values.code import Binary
-
 #: The magic bytes, and the form in `TargetSpec.compiled_as`.
 _FORMS = (
     (ELF_MAGIC, "elf"),
@@ -22,7 +18,7 @@ _FORMS = (
 )
 
 
-def detect_form(data: Binary) -> str:
+def detect_form(data: bytes | memoryview) -> str:
     """Return the form of a payload: a key of `TargetSpec.compiled_as`, "text" for UTF-8 text, "" for other bytes.
 
     Zero bytes at the end of a text are allowed: NVRTC includes the final one of its PTX.

@@ -301,7 +301,24 @@ class Param(Value):
         FormatError
             NumPy does not support the type.
         """
-        return param_dtype(self)
+        if not self.type or self.kind in ("image", "sampler"):
+            return None
+        code, bits, lanes = parse_dtype(self.type)
+        if is_value(members_by_value(self)):
+            return _member_dtype(self.members[0])
+        if self.members:
+            dtype = struct_dtype(self.members, lanes)
+            if self.kind == "buffer" and dtype.itemsize != lanes:
+                raise FormatError(
+                    f"NumPy has no dtype for this struct of {lanes} bytes in an array: the padding of its last member is cut off"
+                )
+            return dtype
+        if (code, bits) == (1, 8) and (self.align or self.kind == "uniform"):
+            return np.dtype(f"V{lanes}")
+        base = numpy_dtype(dtype_name((code, bits, 1)))
+        # Three lanes of a buffer take the memory of four.
+        padded = lanes == 3 and self.kind in ("buffer", "local") and (code, bits) != (1, 8)
+        return base if lanes == 1 else np.dtype((base, (4 if padded else lanes,)))
 
     @property
     def values(self) -> tuple[Param, ...]:
@@ -324,11 +341,9 @@ class Param(Value):
             result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
         if self.align or self.size or self.members or self.pack:
             result |= self._written(("align", "size", "members", "pack"), ())
-        if self.default is None:
-            pass
-        elif isinstance(self.default, int):
+        if isinstance(self.default, int):
             result["default"] = {"value": self.default}
-        else:
+        elif self.default is not None:
             result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
         return result | dict(self.extra) if self.extra else result
 
@@ -471,26 +486,6 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         install = pip_install("ml_dtypes")
         raise FormatError(f"NumPy does not support {name}: {install}, or read the bits of a host array with memoryview(array)")
     return result
-
-
-def param_dtype(param: Param) -> np.dtype[Any] | None:
-    """Return the dtype of `devmod.Param.dtype`."""
-    if not param.type or param.kind in ("image", "sampler"):
-        return None
-    code, bits, lanes = parse_dtype(param.type)
-    if is_value(members_by_value(param)):
-        return _member_dtype(param.members[0])
-    if param.members:
-        dtype = struct_dtype(param.members, lanes)
-        if param.kind == "buffer" and dtype.itemsize != lanes:
-            raise FormatError(f"NumPy has no dtype for this struct of {lanes} bytes in an array: the padding of its last member is cut off")
-        return dtype
-    if (code, bits) == (1, 8) and (param.align or param.kind == "uniform"):
-        return np.dtype(f"V{lanes}")
-    base = numpy_dtype(dtype_name((code, bits, 1)))
-    # Three lanes of a buffer take the memory of four.
-    padded = lanes == 3 and param.kind in ("buffer", "local") and (code, bits) != (1, 8)
-    return base if lanes == 1 else np.dtype((base, (4 if padded else lanes,)))
 
 
 def struct_dtype(members: Sequence[Member], size: int) -> np.dtype[Any]:

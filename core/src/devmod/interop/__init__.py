@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from devmod import _can_import, _missing_package
-from devmod.errors import ToolchainNotFoundError, not_installed
+from devmod import _can_import, _import_wheel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,11 +48,4 @@ def reader(module: str) -> Any:
     ToolchainNotFoundError
         The wheel is not installed.
     """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        missing = _missing_package(error, *_WHEELS)
-        if not missing:
-            raise
-        problem = not_installed(wheel := missing.replace("_", "-"), wheel)
-        raise ToolchainNotFoundError(f"devmod.interop.{module.rpartition('.')[2]} cannot be used here: {problem}") from None
+    return _import_wheel(module, f"devmod.interop.{module.rpartition('.')[2]} cannot be used here", *_WHEELS)

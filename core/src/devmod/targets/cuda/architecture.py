@@ -20,10 +20,6 @@ from __future__ import annotations
 
 from devmod._util.elf import CUDA, elf_header, read_uint
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._values.code import Binary
-
 #: The numbers of integrated devices. Their cubins run on no other device.
 _INTEGRATED = frozenset((32, 53, 62, 72, 87, 101, 110))
 #: The directives are searched in so many bytes of PTX. They are at its start, after comments.
@@ -34,7 +30,7 @@ _MAX_ENTRIES = 256
 _CUBIN = 1 << 20
 
 
-def architecture(fmt: str, code: Binary) -> str:
+def architecture(fmt: str, code: bytes | memoryview) -> str:
     """Return the variant of a CUDA payload; "" for source, and if it cannot be read. It never raises."""
     if fmt == "cubin":
         return _cubin(code)
@@ -45,7 +41,7 @@ def architecture(fmt: str, code: Binary) -> str:
     return ""
 
 
-def _cubin(code: Binary) -> str:
+def _cubin(code: bytes | memoryview) -> str:
     header = elf_header(code)
     if header is None or header.machine != CUDA:
         return ""

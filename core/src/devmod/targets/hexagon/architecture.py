@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from devmod._util.elf import HEXAGON, elf_header
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._values.code import Binary
-
 _EARLY = {1: "v2", 2: "v3", 3: "v4", 4: "v5", 5: "v55"}
 
 
-def architecture(fmt: str, code: Binary) -> str:
+def architecture(fmt: str, code: bytes | memoryview) -> str:
     """Return the variant of a Hexagon shared object; "" if it cannot be read. It never raises."""
     header = elf_header(code) if fmt == "so" else None
     if header is None or header.machine != HEXAGON:

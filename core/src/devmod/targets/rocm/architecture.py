@@ -13,10 +13,6 @@ from __future__ import annotations
 
 from devmod._util.elf import AMDGPU, elf_header, read_uint
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._values.code import Binary
-
 #: The processor's number in the ELF flags (EF_AMDGPU_MACH) to its name, as LLVM's AMDGPU usage guide lists them.
 _FROM_20 = "600 601 700 701 702 703 704 - 801 802 803 810 900 902 904 906 908 909 90c 1010 1011 1012 1030 1031 1032 1033"
 _FROM_3A = "602 705 805 1035 1034 90a 940 1100 1013 1150 1103 1036 1101 1102 1200 1250 1151 941 942 - 1201 950"
@@ -38,7 +34,7 @@ _BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _MAX_ENTRIES = 256
 
 
-def architecture(fmt: str, code: Binary) -> str:
+def architecture(fmt: str, code: bytes | memoryview) -> str:
     """Return the variant of a ROCm payload; "" for source, and if it cannot be read. It never raises."""
     if fmt != "hsaco":
         return ""
@@ -57,7 +53,7 @@ def architecture(fmt: str, code: Binary) -> str:
     return ":".join([f"gfx{name}", *features])
 
 
-def _bundle(code: Binary) -> str:
+def _bundle(code: bytes | memoryview) -> str:
     """Return the variants of the entries of a clang offload bundle.
 
     After the magic: number of entries u64; each entry is offset u64, size u64, length of its ID u64, the ID such as

@@ -8,12 +8,8 @@ from __future__ import annotations
 from devmod._values.spec import TargetSpec
 from devmod.errors import FormatError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._values.code import Binary
 
-
-def _bare_words(code: Binary) -> Binary:
+def _bare_words(code: bytes | memoryview) -> bytes | memoryview:
     """Return the SPIR-V words of a shader value (R15), the content of a .spv file. Such a file cannot have a flag."""
     flag, count = int.from_bytes(code[:4], "little"), int.from_bytes(code[4:12], "little")
     if len(code) < 12 or len(code) != 12 + 4 * count:
@@ -23,7 +19,7 @@ def _bare_words(code: Binary) -> Binary:
     return code[12:]
 
 
-def _with_flag(data: Binary) -> Binary:
+def _with_flag(data: bytes | memoryview) -> bytes | memoryview:
     """Return the shader value of a .spv file: flag 0, the number of words, the words."""
     if len(data) % 4:
         raise FormatError(f"the size of a .spv file is not a multiple of 4 bytes: got {len(data)} bytes", kind="vulkan")

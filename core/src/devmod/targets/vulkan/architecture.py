@@ -9,10 +9,6 @@ from __future__ import annotations
 
 from devmod._util.elf import read_uint
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._values.code import Binary
-
 _MAGIC = 0x07230203
 _OP_CAPABILITY = 17
 _MAX_CAPABILITIES = 256
@@ -91,7 +87,7 @@ _NAMES = {
 }
 
 
-def architecture(fmt: str, code: Binary) -> str:
+def architecture(fmt: str, code: bytes | memoryview) -> str:
     """Return the variant of one shader, with flag and count (R15) or without; "" if it cannot be read. It never raises."""
     at = 0 if read_uint(code, 0, 4) == _MAGIC else 12
     version = read_uint(code, at + 4, 4)
