@@ -10,13 +10,15 @@ from devmod.errors import FormatError, list_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
-    from typing import Any, Self
+    from typing import Any, Self, TypeVar
 
     from devmod import Array, FunctionInfo, TargetSpec
     from devmod.backend import Binary, Code, Source
     from devmod_runtime._device.device import Device
     from devmod_runtime._launch.function import Function
     from devmod_runtime._launch.launcher import Launcher
+
+    Result = TypeVar("Result")
 
 
 def source_text(kind: str, subject: str, code: Binary) -> str:
@@ -155,8 +157,7 @@ class RuntimeModule(PayloadModule):
         Exception
             An exception of the replaced compiler. The next call calls the compiler again.
         """
-        payload: tuple[str, Binary] = self._results.get(("payload", entry), lambda: self._compile(entry))
-        return payload
+        return self._results.get(("payload", entry), lambda: self._compile(entry))
 
     def entry(self, name: str, info: FunctionInfo) -> str:
         """Return the key of the function's shader, for map kinds: the function's name (R11), or the name of its entry point.
@@ -176,7 +177,7 @@ class RuntimeModule(PayloadModule):
             function=name,
         )
 
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of ``make()``, called once for `key` in all threads. Exceptions are not cached."""
         return self._results.get(("own", key), make)
 
@@ -187,8 +188,7 @@ class RuntimeModule(PayloadModule):
             # Not `self.origin`: a stored module decodes its origin at the first access.
             return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
 
-        function: Function = self._results.get(("function", name), make)
-        return function
+        return self._results.get(("function", name), make)
 
     def _compile(self, entry: str) -> tuple[str, Binary]:
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]

@@ -226,14 +226,12 @@ class OpenCLDevice(Device):
     @property
     def features(self) -> frozenset[str]:  # type: ignore[override]
         """What the device has of what kernels may need, by the names in `devmod.Interface.needs`."""
-        result: frozenset[str] = self._once.get("features", lambda: _features(self.handle))
-        return result
+        return self._once.get("features", lambda: _features(self.handle))
 
     @property
     def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
         """The sizes that the attribute ``intel_reqd_sub_group_size`` may have; () if the driver does not provide them."""
-        result: tuple[int, ...] = self._once.get("subgroup_sizes", lambda: _driver.subgroup_sizes(self.handle))
-        return result
+        return self._once.get("subgroup_sizes", lambda: _driver.subgroup_sizes(self.handle))
 
     @property
     def capabilities(self) -> Capabilities:
@@ -274,8 +272,7 @@ class OpenCLDevice(Device):
 
     @property
     def default_stream(self) -> OpenCLStream:
-        stream: OpenCLStream = self._once.get("stream", self.stream)
-        return stream
+        return self._once.get("stream", self.stream)
 
     def stream(self) -> OpenCLStream:
         try:
@@ -476,8 +473,7 @@ def devices() -> list[OpenCLDevice]:
         open_driver("opencl", _keep_in_child)  # listing devices starts PoCL's threads
         return [OpenCLDevice(handle, index) for index, handle in enumerate(_driver.list_devices())]
 
-    result: list[OpenCLDevice] = _once.get("devices", find)
-    return result
+    return _once.get("devices", find)
 
 
 def device_of(context: Any, handle: Any) -> OpenCLDevice:

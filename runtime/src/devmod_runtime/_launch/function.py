@@ -592,8 +592,7 @@ class Function(ProcessLocal):
         """
         check_driver(self._launcher.kind)
         target = device if device is not None else self.default_device()
-        kernel: Kernel = self._kernels.get(target, lambda: self._build(target))
-        return kernel
+        return self._kernels.get(target, lambda: self._build(target))
 
     def _forget_launches(self) -> None:
         """Let the next call ask for its callers again."""

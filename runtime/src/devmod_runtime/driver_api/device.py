@@ -496,19 +496,16 @@ class DriverDevice(Device):
             except DriverError as error:
                 raise self.driver_error(f"{self} cannot retain its primary context", error) from error
 
-        context: Context = self._once.get("context", retain)
-        return context
+        return self._once.get("context", retain)
 
     @property
     def transfers(self) -> Transfers:
         """The copies that are not finished."""
-        transfers: Transfers = self._once.get("transfers", lambda: Transfers(self.context))
-        return transfers
+        return self._once.get("transfers", lambda: Transfers(self.context))
 
     @property
     def default_stream(self) -> DriverStream:
-        stream: DriverStream = self._once.get("stream", lambda: self.stream_type(self, self.api.legacy_stream))
-        return stream
+        return self._once.get("stream", lambda: self.stream_type(self, self.api.legacy_stream))
 
     def stream(self) -> DriverStream:
         check_driver(self.kind)
@@ -716,5 +713,4 @@ def list_devices(once: Once, open_driver: Callable[[], Any], make: type[DeviceT]
                 kind=driver.api.kind,
             ) from error
 
-    devices: list[DeviceT] = once.get("devices", find)
-    return devices
+    return once.get("devices", find)
