@@ -218,7 +218,7 @@ def test_a_later_plugin_of_the_same_protocol_that_needs_a_name_of_a_later_core(
     result = use(box, "opencl", "devmod-opencl")
     message = re.sub(r"\(/\S+backend\.py\)", "(…)", result["made"])
     assert message == (
-        f"PluginError: devmod.create.opencl cannot be used: devmod-opencl {LATER}: importing devmod_opencl failed (ImportError: cannot import "
-        f"name 'Tomorrow' from 'devmod.backend' (…)), so it was written for another version of devmod-core than the {NOW} installed here. "
+        f"PluginError: devmod.create.opencl cannot be used: devmod-opencl {LATER}: importing devmod_opencl._module failed (ImportError: cannot "
+        f"import name 'Tomorrow' from 'devmod.backend' (…)), so it was written for another version of devmod-core than the {NOW} installed here. "
         "Upgrade both: pip install --upgrade devmod-core devmod-opencl"
     )

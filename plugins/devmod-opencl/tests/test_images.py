@@ -466,8 +466,8 @@ def test_images_of_a_binary(device: Any) -> None:
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, device: Any, features: str, sizes: tuple[int, ...] = ()) -> None:
-    monkeypatch.setattr(type(device), "features", frozenset(features.split()))
-    monkeypatch.setattr(type(device), "subgroup_sizes", sizes)
+    monkeypatch.setattr(device, "features", frozenset(features.split()))
+    monkeypatch.setattr(device, "subgroup_sizes", sizes)
 
 
 def test_the_features_of_a_device(device: Any) -> None:

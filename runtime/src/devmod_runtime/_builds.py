@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cached_property
 
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_readers.sources import closed_source, split_options
@@ -45,25 +46,22 @@ class Builds:
     def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
         self.fmt, self.code = fmt, code
         self._set = dict(constants or {})
-        self._source = self._text = ""
         self._specialized: dict[tuple[tuple[str, str], ...], Self] = {}
         if self._set:
-            self._source = self.source
+            _ = self.source  # an unknown constant is an error here
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The source with the values of the constants; "" for other formats. FormatError if it is not text."""
-        if not self._source and self.fmt == self.source_format:
-            text = source_text(self.kind, f"the {self.kind} payload of format {self.fmt!r}", self.code)
-            self._source = specialize_source(self.kind, text, self._set) if self._set else text
-        return self._source
+        if self.fmt != self.source_format:
+            return ""
+        text = source_text(self.kind, f"the {self.kind} payload of format {self.fmt!r}", self.code)
+        return specialize_source(self.kind, text, self._set) if self._set else text
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The source for the receiver's compiler (`closed_source`); "" for other formats. FormatError if it may read a file."""
-        if not self._text and self.source:
-            self._text = closed_source(self.kind, self.source)
-        return self._text
+        return closed_source(self.kind, self.source) if self.source else ""
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -239,7 +239,7 @@ class GuardedCall(Call):
         device = stream.device
         arguments = self.function._signature.arguments
         values = list(self.values)
-        arrays = [_guarded(self._zone, device, (each.nbytes,), "uint8", each.source.read) for each in self.transfers]
+        arrays = [_guarded(self._zone, device, (each.source.nbytes,), "uint8", each.source.read) for each in self.transfers]
         for number, transfer_number in self._transfer_of.items():
             view = next(view for each, view, _ in self._host_views if each == number)
             array = arrays[transfer_number]

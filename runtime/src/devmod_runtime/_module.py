@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from devmod.backend import Once, PayloadModule
-from devmod.errors import FormatError, list_names
+from devmod.backend import Once, PayloadModule, array_bytes, parse_dtype
+from devmod.errors import ArgumentError, FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
-    from typing import Any, Self
+    from typing import Any, Self, TypeVar
 
     from devmod import Array, FunctionInfo, TargetSpec
     from devmod.backend import Binary, Code, Source
     from devmod_runtime._device.device import Device
     from devmod_runtime._launch.function import Function
     from devmod_runtime._launch.launcher import Launcher
+
+    Result = TypeVar("Result")
+
+#: The most dimensions of a global: those that every version of NumPy has.
+_MAX_DIMENSIONS = 32
 
 
 def source_text(kind: str, subject: str, code: Binary) -> str:
@@ -155,8 +160,7 @@ class RuntimeModule(PayloadModule):
         Exception
             An exception of the replaced compiler. The next call calls the compiler again.
         """
-        payload: tuple[str, Binary] = self._results.get(("payload", entry), lambda: self._compile(entry))
-        return payload
+        return self._results.get(("payload", entry), lambda: self._compile(entry))
 
     def entry(self, name: str, info: FunctionInfo) -> str:
         """Return the key of the function's shader, for map kinds: the function's name (R11), or the name of its entry point.
@@ -176,7 +180,7 @@ class RuntimeModule(PayloadModule):
             function=name,
         )
 
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of ``make()``, called once for `key` in all threads. Exceptions are not cached."""
         return self._results.get(("own", key), make)
 
@@ -187,8 +191,7 @@ class RuntimeModule(PayloadModule):
             # Not `self.origin`: a stored module decodes its origin at the first access.
             return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
 
-        function: Function = self._results.get(("function", name), make)
-        return function
+        return self._results.get(("function", name), make)
 
     def _compile(self, entry: str) -> tuple[str, Binary]:
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
@@ -234,8 +237,51 @@ class GlobalsModule(RuntimeModule):
         FunctionNotFoundError
             The payload has no such variable.
         ArgumentError
-            `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
+            `device` is of another kind, the variable is not a whole number of elements of `dtype`, or there is another option.
+        FormatError
+            The interfaces have a type that is not the variable's.
         """
-        from devmod_runtime._device.device_array import global_array
+        from devmod import device as find_device
+        from devmod_runtime._device.device_array import DeviceArray, dtype_of
 
-        return global_array(self.kind, name, device, dtype, options, lambda at: self.find_global(name, at), self.functions)
+        kind = self.kind
+        if options:
+            raise ArgumentError(f"get_global of a {kind} module takes the option dtype=, got {list(options)}", kind=kind)
+        type_name = "uint8" if dtype is None else dtype_of(dtype)
+        element = array_bytes(parse_dtype(type_name))
+        if device is None:
+            device = find_device(kind)
+        if getattr(device, "kind", None) != kind:
+            raise ArgumentError(
+                f"get_global({name!r}) takes a device of kind {kind}, such as devmod.device({kind!r}), got {device!r}",
+                kind=kind,
+                argument="device",
+            )
+        memory, nbytes, owner = self.find_global(name, device)
+        shape: tuple[int, ...] = (nbytes // element,) if element else ()
+        declared = self._declared_type(name) if dtype is None else None
+        if declared is not None:
+            type_name, shape = declared
+            size = array_bytes(parse_dtype(type_name), shape)
+            if size != nbytes:
+                raise FormatError(
+                    f"the interface of the {kind} module has the global {name!r} as {type_name}{list(shape)} of {size} bytes, and its "
+                    f"image has a variable of {nbytes} bytes",
+                    kind=kind,
+                )
+        elif not element or nbytes % element:
+            problem = f"the variable has {nbytes} bytes, which is not a whole number of {dtype}"
+            raise ArgumentError(f"get_global({name!r}): {problem}", kind=kind, argument="dtype")
+        return DeviceArray(device, memory, shape, type_name, owner)
+
+    def _declared_type(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        """Return the element type and the shape of a global in the interfaces of the functions; None if they do not have it."""
+        for info in self.functions.values():
+            types = info.interface.extra.get("globals") if info.interface is not None else None
+            entry = types.get(name) if isinstance(types, dict) else None
+            if isinstance(entry, (list, tuple)) and entry and isinstance(entry[0], str):
+                dtype, *lengths = entry
+                parse_dtype(dtype)  # raises FormatError
+                if len(lengths) <= _MAX_DIMENSIONS and all(type(each) is int and each >= 0 for each in lengths):
+                    return dtype, tuple(lengths)
+        return None

@@ -66,7 +66,7 @@ def test_handles_are_ints(driver: Any, vendor: Vendor) -> None:
     driver.call("wait_event", vendor.legacy_stream, event, 0)
     driver.call("synchronize_stream", stream)
     assert list(host) == [0x01010101, *range(1, 8), 0x01010101, *range(9, 16)]
-    assert driver.is_event_done(event)
+    assert driver.is_done("is_event_done", event)
     assert driver.call("stream_context", stream) == driver.call("current_context")
     assert driver.call("memory_range", pointer + 5) == (pointer, 64)
     free, total = driver.call("memory_info")

@@ -133,5 +133,4 @@ def devices() -> list[HostDevice]:
     DeviceNotFoundError
         There is no C compiler. The next call searches again.
     """
-    result: list[HostDevice] = _once.get("devices", lambda: [HostDevice(_driver.find_compiler())])
-    return result
+    return _once.get("devices", lambda: [HostDevice(_driver.find_compiler())])

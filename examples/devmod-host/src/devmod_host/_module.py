@@ -38,5 +38,4 @@ class HostModule(RuntimeModule):
 
             return Program(text, list(self.functions.values()))
 
-        program: Program = self.once("program", make)
-        return program
+        return self.once("program", make)

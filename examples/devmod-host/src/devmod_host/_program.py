@@ -104,8 +104,7 @@ class Program:
             The source has no such constant, or C cannot represent a value.
         """
         key = ("specialized", *sorted((name, repr(value)) for name, value in constants.items()))
-        program: Program = self._once.get(key, lambda: Program(specialize_source("host", self._text, constants), self._functions))
-        return program
+        return self._once.get(key, lambda: Program(specialize_source("host", self._text, constants), self._functions))
 
     def library(self) -> _driver.Library:
         """Compile the program, once for all threads. The next call after a failure tries again.
@@ -118,8 +117,7 @@ class Program:
             The source has errors, or does not match the fmap.
         """
         # An interrupt of tempfile's clean-up may close the file of another thread.
-        library: _driver.Library = self._once.get("library", lambda: call_uninterrupted(self._load))
-        return library
+        return self._once.get("library", lambda: call_uninterrupted(self._load))
 
     def _load(self) -> _driver.Library:
         options, source = split_options(self._text)

@@ -9,8 +9,8 @@ from importlib.resources import files
 
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
-from devmod_conformance import C_SCALARS, Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
-from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
+from devmod_conformance import C_SCALARS, Call, Conformance, Sample, linear_functions
+from devmod_conformance.cuda_kernels import samples
 
 PTX = (files("devmod_cuda") / "samples.ptx").read_text("ascii")
 #: The source of `images.ptx`.
@@ -76,28 +76,7 @@ class CudaConformance(Conformance):
     driver_modules = ("pycuda",)
     driver_libraries = ("libcuda.so",)
     samples = (
-        Sample(
-            PTX.encode(),
-            "ptx",
-            linear_functions(GRID_TAGS),
-            source={"cuda": SOURCE},
-            calls=[axpy_call(), count_call()],
-        ),
-        Sample(
-            PTX.encode(),
-            "ptx",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)},
-            calls=[transpose_call()],
-        ),
-        Sample(
-            PTX.encode(),
-            "ptx",
-            {"shift": shift_info()},
-            calls=[
-                Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], shift, grid=2, block=32),
-            ],
-            global_arrays={"table": shift_table},
-        ),
+        *samples(PTX.encode(), "ptx", "cuda"),
         Sample.compiled(
             _SCALE,
             "cuda -format=cuda",

@@ -9,10 +9,9 @@ import re
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._calls import CUDA, CudaDriver
-from devmod_runtime import driver_import_error, open_library
+from devmod_runtime import driver_import_error, open_driver, open_library
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, DriverStream, list_devices
-from devmod_runtime.driver_api.driver import record_open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def _open() -> CudaDriver:
         )
     library = _open_library()
     driver = _start(library, _open_pycuda if name == "pycuda" else CudaDriver)
-    record_open_driver(driver)  # not before: a driver that does not start is not open in a forked child
+    open_driver("cuda")  # not before: a driver that does not start is not open in a forked child
     return driver
 
 
@@ -109,7 +108,7 @@ def _open_pycuda(library: Any) -> CudaDriver:
     return PycudaDriver(library)
 
 
-def _start(library: Any, open_driver: Callable[[Any], CudaDriver]) -> CudaDriver:
+def _start(library: Any, make_driver: Callable[[Any], CudaDriver]) -> CudaDriver:
     """Open a driver and initialize it.
 
     Raises
@@ -119,7 +118,7 @@ def _start(library: Any, open_driver: Callable[[Any], CudaDriver]) -> CudaDriver
     """
     global _failure
     try:
-        driver = open_driver(library)
+        driver = make_driver(library)
         driver.initialize()
     except DriverError as error:
         if error.name == "CUDA_ERROR_NO_DEVICE":

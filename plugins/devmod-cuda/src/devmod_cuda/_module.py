@@ -54,8 +54,7 @@ class CudaModule(DriverModule):
             target = Target.current()
             return target.archs if target is not None and target.kind == "cuda" else ()
 
-        archs: tuple[str, ...] = self.once("archs", read)
-        return archs
+        return self.once("archs", read)
 
     def _compile_early(self) -> None:
         """Compile a source now if the architecture is known: that of the current target, or of a device that is open.

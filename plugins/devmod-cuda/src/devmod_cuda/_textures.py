@@ -115,13 +115,11 @@ class ImageArray:
             texture = _TEXTURE.pack(mode, mode, mode, _FILTERS[sampler.filter], flags)
             return self._object(self._device.context.textures, texture, None)
 
-        handle: Handle = self._objects.get((sampler.filter, sampler.address, sampler.normalized), make)
-        return handle.value
+        return self._objects.get((sampler.filter, sampler.address, sampler.normalized), make).value
 
     def surface(self) -> int:
         """Return the surface object, which is created once."""
-        handle: Handle = self._objects.get("surface", lambda: self._object(self._device.context.surfaces))
-        return handle.value
+        return self._objects.get("surface", lambda: self._object(self._device.context.surfaces)).value
 
     def _object(self, handles: Handles, *arguments: Any) -> Handle:
         handle = _create(self._device, self._nbytes, handles, self._resource, *arguments)
@@ -152,8 +150,7 @@ class ImageArray:
             self._device.write(memory, memoryview(data), self._device.default_stream)
             return memory
 
-        memory: Memory = self._objects.get("description", make)
-        return memory
+        return self._objects.get("description", make)
 
     @property
     def _resource(self) -> bytes:

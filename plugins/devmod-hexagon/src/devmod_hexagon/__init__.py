@@ -1,4 +1,4 @@
-"""devmod-hexagon: the functions that its entry points name. Importing it starts no process and reads no file.
+"""devmod-hexagon: its list of devices, and the loader of its files. Importing it starts no process and reads no file.
 
 docs/design/hexagon.md has the reasons.
 """
@@ -7,23 +7,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from devmod import Device, FunctionInfo, Module
-
-
-def create(code: bytes | memoryview, fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None) -> Module:
-    """Entry point ``devmod.create.hexagon``: return the module of a payload."""
-    from devmod_hexagon._module import HexagonModule
-
-    return HexagonModule.create(code, fmt, fmap, source)
-
-
-def load_from_bytes(data: memoryview) -> Module:
-    """Entry point ``devmod.load_from_bytes.hexagon``: return the module that the bytes contain."""
-    from devmod_hexagon._module import HexagonModule
-
-    return HexagonModule.load(data)
+    from devmod import Device, Module
 
 
 def load_from_file(path: str, _fmt: str) -> Module:

@@ -141,8 +141,7 @@ class HexagonDevice(Device):
         return Memory(memory.runner, memory.address + offset, nbytes, memory)
 
     def free_memory(self) -> int | None:
-        free: int = self.runner().request(Runner.free_bytes)
-        return free
+        return self.runner().request(Runner.free_bytes)
 
 
 def devices() -> list[HexagonDevice]:
@@ -153,8 +152,7 @@ def devices() -> list[HexagonDevice]:
     DeviceNotFoundError
         There is no emulator, and no runner on TCP is named. The next call searches again.
     """
-    result: list[HexagonDevice] = _once.get("devices", _find_devices)
-    return result
+    return _once.get("devices", _find_devices)
 
 
 def _find_devices() -> list[HexagonDevice]:

@@ -152,8 +152,7 @@ class HexagonKernel(Kernel):
     def _run(self, values: Sequence[Any], shape: Sequence[bytes]) -> Sequence[Any]:
         """Call the function and wait. Return the nanoseconds of the call and the bytes of its result."""
         runner = self._device.runner()
-        reply: Sequence[Any] = runner.request(Runner.call, self.item(runner, values, shape))
-        return reply
+        return runner.request(Runner.call, self.item(runner, values, shape))
 
 
 def _grid_axes(info: FunctionInfo) -> list[int]:

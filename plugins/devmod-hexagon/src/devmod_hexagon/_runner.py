@@ -21,12 +21,13 @@ from devmod_runtime import fork_safe, lend
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
 
     from devmod_hexagon._transport import Transport
     from devmod_runtime import Lease
 
     Handler = Callable[[Sequence[Any]], object]
+    Result = TypeVar("Result")
 
 
 # -- The memory of a device: the arena of its runner, divided by the host.
@@ -547,7 +548,7 @@ class RunnerThread:
         if isinstance(error, DeviceNotFoundError):
             raise error
 
-    def request(self, function: Callable[..., object], *values: object) -> Any:
+    def request(self, function: Callable[..., Result], *values: object) -> Result:
         """Call a method of `Runner` in the thread, and return its result."""
         if get_ident() == self._thread:
             raise LaunchError(f"a finalizer cannot wait for {self._label}: it runs in the thread of the device", kind="hexagon")
@@ -564,7 +565,7 @@ class RunnerThread:
         if error is not None:
             self._is_unreported = False
             raise error
-        return result
+        return result  # type: ignore[no-any-return]
 
     def _add_request(self, function: Callable[..., object], *values: object) -> SimpleQueue[Any]:
         answer: SimpleQueue[Any] = SimpleQueue()

@@ -106,8 +106,7 @@ class MetalDevice(Device):
 
     @property
     def default_stream(self) -> MetalStream:
-        stream: MetalStream = self._once.get("stream", self.stream)
-        return stream
+        return self._once.get("stream", self.stream)
 
     def stream(self) -> MetalStream:
         check_driver("metal")
@@ -265,8 +264,7 @@ def devices() -> list[MetalDevice]:
             )
         return [MetalDevice(handle, index) for index, handle in enumerate(handles)]
 
-    result: list[MetalDevice] = _once.get("devices", find)
-    return result
+    return _once.get("devices", find)
 
 
 # -- Streams and events: command queues, their commands, and shared events.

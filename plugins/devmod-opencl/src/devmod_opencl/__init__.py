@@ -1,4 +1,4 @@
-"""devmod-opencl: the functions that its entry points name. Importing it loads no driver and no driver library.
+"""devmod-opencl: its list of devices. Importing it loads no driver and no driver library.
 
 docs/design/opencl.md has the reasons.
 """
@@ -7,30 +7,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from devmod import Device, FunctionInfo, Module
-
-
-def create(code: bytes | memoryview, fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None) -> Module:
-    """Entry point ``devmod.create.opencl``: return the module of a payload."""
-    from devmod_opencl._module import OpenCLModule
-
-    return OpenCLModule.create(code, fmt, fmap, source)
-
-
-def load_from_bytes(data: memoryview) -> Module:
-    """Entry point ``devmod.load_from_bytes.opencl``: return the module that the bytes contain."""
-    from devmod_opencl._module import OpenCLModule
-
-    return OpenCLModule.load(data)
-
-
-def load_from_file(path: str, fmt: str) -> Module:
-    """Entry point ``devmod.load_from_file.{cl,il,clbin,xclbin,awsxclbin,aocx}``: return the module of a payload file."""
-    from devmod_opencl._module import OpenCLModule
-
-    return OpenCLModule.read(path, fmt)
+    from devmod import Device
 
 
 def devices() -> Sequence[Device]:

@@ -7,6 +7,7 @@ import gc
 import weakref
 from collections import deque
 from contextlib import suppress
+from functools import cached_property
 from itertools import count
 from threading import RLock
 
@@ -192,8 +193,6 @@ class OpenCLDevice(Device):
         self._upload_flags = self.buffer_flags | cl.mem_flags.COPY_HOST_PTR
         self._max_bytes = handle.max_mem_alloc_size
         self._once = Once()
-        self._limits: dict[str, int] = {}
-        self._image_formats: dict[tuple[str, str], frozenset[str]] = {}
         if context is not None:
             self._once.get("context", lambda: context)
         self._number = count()
@@ -205,35 +204,31 @@ class OpenCLDevice(Device):
         self._foreign_streams: weakref.WeakValueDictionary[int, OpenCLStream] = weakref.WeakValueDictionary()
         self._lock = fork_safe(RLock())
 
-    @property
+    @cached_property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
         """The limits of the device, with OpenCL's names."""
-        if not self._limits:
-            handle = self.handle
-            sizes = handle.max_work_item_sizes
-            self._limits = {
-                "max_work_group_size": handle.max_work_group_size,
-                **{f"max_work_item_sizes[{axis}]": sizes[axis] for axis in range(min(3, len(sizes)))},
-                "local_mem_size": handle.local_mem_size,
-                "max_mem_alloc_size": self._max_bytes,
-                "max_parameter_size": handle.max_parameter_size,
-                "max_compute_units": handle.max_compute_units,
-                "address_bits": handle.address_bits,
-                "view_alignment": max(handle.mem_base_addr_align // 8, 1),
-            }
-        return self._limits
+        handle = self.handle
+        sizes = handle.max_work_item_sizes
+        return {
+            "max_work_group_size": handle.max_work_group_size,
+            **{f"max_work_item_sizes[{axis}]": sizes[axis] for axis in range(min(3, len(sizes)))},
+            "local_mem_size": handle.local_mem_size,
+            "max_mem_alloc_size": self._max_bytes,
+            "max_parameter_size": handle.max_parameter_size,
+            "max_compute_units": handle.max_compute_units,
+            "address_bits": handle.address_bits,
+            "view_alignment": max(handle.mem_base_addr_align // 8, 1),
+        }
 
-    @property
+    @cached_property
     def features(self) -> frozenset[str]:  # type: ignore[override]
         """What the device has of what kernels may need, by the names in `devmod.Interface.needs`."""
-        result: frozenset[str] = self._once.get("features", lambda: _features(self.handle))
-        return result
+        return _features(self.handle)
 
-    @property
+    @cached_property
     def subgroup_sizes(self) -> Sequence[int]:  # type: ignore[override]
         """The sizes that the attribute ``intel_reqd_sub_group_size`` may have; () if the driver does not provide them."""
-        result: tuple[int, ...] = self._once.get("subgroup_sizes", lambda: _driver.subgroup_sizes(self.handle))
-        return result
+        return _driver.subgroup_sizes(self.handle)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -274,8 +269,7 @@ class OpenCLDevice(Device):
 
     @property
     def default_stream(self) -> OpenCLStream:
-        stream: OpenCLStream = self._once.get("stream", self.stream)
-        return stream
+        return self._once.get("stream", self.stream)
 
     def stream(self) -> OpenCLStream:
         try:
@@ -395,10 +389,7 @@ class OpenCLDevice(Device):
 
     def image_formats(self, flags: str, type: str) -> frozenset[str]:  # noqa: A002 - the name in the interface
         """Return the formats of images of a type for an access, such as "READ_ONLY", as the driver lists them."""
-        formats = self._image_formats.get((flags, type))
-        if formats is None:
-            formats = self._image_formats[flags, type] = _images().supported_formats(self, flags, type)
-        return formats
+        return self._once.get((flags, type), lambda: _images().supported_formats(self, flags, type))
 
     def _copy_error(self, subject: str, error: Exception, *memories: Any) -> LaunchError:
         """Return the error for a failed copy. The driver may allocate the memories only now."""
@@ -413,11 +404,6 @@ class OpenCLDevice(Device):
         with suppress(IndexError):
             while is_complete(self._copies[0]):
                 self._copies.popleft()
-
-    def keep_in_child(self) -> None:
-        """Never delete the events of copies."""
-        for event in self._copies:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(event))
 
     def __repr__(self) -> str:
         return super().__repr__() + (" in another context" if self.foreign else "")
@@ -476,8 +462,7 @@ def devices() -> list[OpenCLDevice]:
         open_driver("opencl", _keep_in_child)  # listing devices starts PoCL's threads
         return [OpenCLDevice(handle, index) for index, handle in enumerate(_driver.list_devices())]
 
-    result: list[OpenCLDevice] = _once.get("devices", find)
-    return result
+    return _once.get("devices", find)
 
 
 def device_of(context: Any, handle: Any) -> OpenCLDevice:
@@ -498,9 +483,7 @@ def device_of(context: Any, handle: Any) -> OpenCLDevice:
 
 def _keep_in_child() -> None:
     """Never delete an event: in a forked child the deletion would wait for threads of the parent, or for a lock that they had."""
-    if "devices" in _once:
-        for device in [*devices(), *_foreign_devices.values()]:
-            device.keep_in_child()
-    for each in gc.get_objects():
-        if type(each) is OpenCLEvent:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+    known = [*devices(), *_foreign_devices.values()] if "devices" in _once else []
+    copies = [event for device in known for event in device._copies]
+    for each in (*copies, *(each for each in gc.get_objects() if type(each) is OpenCLEvent)):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))

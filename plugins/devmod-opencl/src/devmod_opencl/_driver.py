@@ -90,7 +90,12 @@ def _platforms() -> list[Any]:
 def code_name(error: Exception) -> str:
     """Return OpenCL's name of the error, such as "OUT_OF_RESOURCES"."""
     code = getattr(error, "code", None)
-    return status_name(code) if isinstance(code, int) else str(error)
+    if not isinstance(code, int):
+        return str(error)
+    try:
+        return str(cl.status_code.to_string(code))  # type: ignore[operator]  # pyopencl's stubs take the class for an enum
+    except ValueError:
+        return f"error {code}"
 
 
 def driver_error(subject: str, error: Exception) -> LaunchError:
@@ -102,14 +107,6 @@ def is_memory_error(error: Exception) -> bool:
     """Return whether the driver has too little memory for a buffer. Some drivers allocate at the first use of a buffer."""
     status = cl.status_code
     return getattr(error, "code", None) in (status.MEM_OBJECT_ALLOCATION_FAILURE, status.OUT_OF_HOST_MEMORY)
-
-
-def status_name(code: int) -> str:
-    """Return OpenCL's name of a status code."""
-    try:
-        return str(cl.status_code.to_string(code))  # type: ignore[operator]  # pyopencl's stubs take the class for an enum
-    except ValueError:
-        return f"error {code}"
 
 
 def build_source(context: Any, device: Any, text: str, options: tuple[str, ...], subject: str) -> Any:

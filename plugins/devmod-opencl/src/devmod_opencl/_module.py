@@ -43,8 +43,7 @@ class OpenCLModule(RuntimeModule):
 
             return OpenCLPrograms(fmt, bytes(code), functions=self.functions)
 
-        programs: OpenCLPrograms = self.once("programs", create)
-        return programs
+        return self.once("programs", create)
 
 
 def check_payload(fmt: str, code: bytes | memoryview) -> None:

@@ -12,9 +12,9 @@ from importlib.resources import files
 
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
-from devmod_conformance import C_SCALARS, Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
+from devmod_conformance import C_SCALARS, Call, Conformance, Sample, linear_functions
+from devmod_conformance.cuda_kernels import SOURCE, samples
 from devmod_readers.offload import read_images
-from devmod_runtime.driver_api.conformance import SOURCE, shift, shift_info, shift_table
 
 _BUNDLE = lzma.decompress((files("devmod_rocm") / "samples.bundle.xz").read_bytes())
 #: One of the code objects.
@@ -47,22 +47,7 @@ class RocmConformance(Conformance):
     build_step = "devmod_runtime.driver_api.images.LoadedImage.__init__"
     driver_libraries = ("libamdhip64",)
     samples = (
-        Sample(_BUNDLE, "hsaco", linear_functions(GRID_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
-        Sample(
-            _BUNDLE,
-            "hsaco",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)},
-            calls=[transpose_call()],
-        ),
-        Sample(
-            _BUNDLE,
-            "hsaco",
-            {"shift": shift_info()},
-            calls=[
-                Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], shift, grid=2, block=32),
-            ],
-            global_arrays={"table": shift_table},
-        ),
+        *samples(_BUNDLE, "hsaco", "hip"),
         Sample(
             _SCALE.encode(),
             "hip",

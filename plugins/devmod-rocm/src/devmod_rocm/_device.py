@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
 from devmod_rocm._calls import HIP, HipDriver
+from devmod_runtime import open_driver
 from devmod_runtime import open_library as open_first
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, list_devices
-from devmod_runtime.driver_api.driver import record_open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _open() -> HipDriver:
         ) from error
     if not count:
         raise _no_device("hipGetDeviceCount returns 0")
-    record_open_driver(driver)  # not before: a runtime that does not start is not open in a forked child
+    open_driver("rocm")  # not before: a runtime that does not start is not open in a forked child
     return driver
 
 

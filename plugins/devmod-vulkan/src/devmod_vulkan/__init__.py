@@ -1,4 +1,4 @@
-"""devmod-vulkan: the functions that its entry points name. Importing it loads no driver and no driver library.
+"""devmod-vulkan: its list of devices. Importing it loads no driver and no driver library.
 
 docs/design/vulkan.md has the reasons.
 """
@@ -7,32 +7,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from devmod import Device, FunctionInfo, Module
-
-
-def create(
-    code: Mapping[str, bytes | memoryview], fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None
-) -> Module:
-    """Entry point ``devmod.create.vulkan``: return the module of a payload."""
-    from devmod_vulkan._module import VulkanModule
-
-    return VulkanModule.create(code, fmt, fmap, source)
-
-
-def load_from_bytes(data: memoryview) -> Module:
-    """Entry point ``devmod.load_from_bytes.vulkan``: return the module that the bytes contain."""
-    from devmod_vulkan._module import VulkanModule
-
-    return VulkanModule.load(data)
-
-
-def load_from_file(path: str, fmt: str) -> Module:
-    """Entry point ``devmod.load_from_file.spv``: return the module of a payload file and its metadata file."""
-    from devmod_vulkan._module import VulkanModule
-
-    return VulkanModule.read(path, fmt)
+    from devmod import Device
 
 
 def devices() -> Sequence[Device]:

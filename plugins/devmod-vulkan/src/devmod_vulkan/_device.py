@@ -94,8 +94,7 @@ class VulkanDevice(Device):
         DeviceNotFoundError
             The driver cannot open it.
         """
-        logical: Logical = self._once.get("logical", lambda: Logical(self, self.physical))
-        return logical
+        return self._once.get("logical", lambda: Logical(self, self.physical))
 
     @property
     def capabilities(self) -> Capabilities:
@@ -115,8 +114,7 @@ class VulkanDevice(Device):
 
     @property
     def default_stream(self) -> VulkanStream:
-        stream: VulkanStream = self._once.get("stream", self.stream)
-        return stream
+        return self._once.get("stream", self.stream)
 
     def stream(self) -> VulkanStream:
         return VulkanStream(self, self.logical)
@@ -257,10 +255,7 @@ def devices() -> list[VulkanDevice]:
     DeviceNotFoundError
         There is no device, or none matches ``DEVMOD_VULKAN_DEVICE``.
     """
-    items: list[VulkanDevice] = _once.get(
-        "devices", lambda: [VulkanDevice(physical, index) for index, physical in enumerate(preferred_first(physical_devices()))]
-    )
-    return items
+    return _once.get("devices", lambda: [VulkanDevice(each, index) for index, each in enumerate(preferred_first(physical_devices()))])
 
 
 def preferred_first(devices: list[Physical]) -> list[Physical]:

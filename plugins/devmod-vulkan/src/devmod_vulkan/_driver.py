@@ -190,8 +190,7 @@ def instance() -> Instance:
     DeviceNotFoundError
         The loader cannot create one.
     """
-    created: Instance = _once.get("instance", _make_instance)
-    return created
+    return _once.get("instance", _make_instance)
 
 
 def validating() -> bool:

@@ -33,7 +33,5 @@ class VulkanModule(RuntimeModule):
         logical = device.logical
         interface = shader.interface
         layout = tuple(interface.params), tuple(interface.blocks), interface.subgroup  # their reprs omit places
-        pipeline: Pipeline = self.once(
-            ("pipeline", device, shader.words, shader.entry, layout, constants), lambda: _pipeline.Pipeline(shader, logical, constants)
-        )
-        return pipeline
+        key = ("pipeline", device, shader.words, shader.entry, layout, constants)
+        return self.once(key, lambda: _pipeline.Pipeline(shader, logical, constants))

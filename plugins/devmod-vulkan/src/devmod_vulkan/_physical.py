@@ -253,8 +253,7 @@ def physical_devices() -> list[Physical]:
     DeviceNotFoundError
         There is none.
     """
-    devices: list[Physical] = _once.get("found", _find)
-    return devices
+    return _once.get("found", _find)
 
 
 def _find() -> list[Physical]:

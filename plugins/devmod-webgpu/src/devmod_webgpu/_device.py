@@ -131,8 +131,7 @@ class WebGPUDevice(Device):
 
     @property
     def default_stream(self) -> WebGPUStream:
-        stream: WebGPUStream = self._once.get("stream", self.stream)
-        return stream
+        return self._once.get("stream", self.stream)
 
     def stream(self) -> WebGPUStream:
         return WebGPUStream(self, self.gpu)
@@ -258,8 +257,7 @@ class WebGPUDevice(Device):
                 return f"{self} has no storage textures of it with the access {layout['access']} ({_driver.describe_error(error)})"
             return ""
 
-        problem: str = self._once.get(("storage", format, access), ask)
-        return problem
+        return self._once.get(("storage", format, access), ask)
 
     # -- timestamps
 
@@ -294,8 +292,7 @@ def devices() -> list[WebGPUDevice]:
         open_driver("webgpu", _keep_in_child)
         return [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
 
-    items: list[WebGPUDevice] = _once.get("devices", find) if "devices" in _once else call_uninterrupted(_once.get, "devices", find)
-    return items
+    return _once.get("devices", find) if "devices" in _once else call_uninterrupted(_once.get, "devices", find)
 
 
 # -- forks

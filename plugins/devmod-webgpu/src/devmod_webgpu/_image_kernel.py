@@ -43,8 +43,7 @@ class ImageKernel(WebGPUKernel):
         if not self._filtered:
             return self._default
         unfiltered = tuple(each.argument for each in self._filtered if not self._can_filter(values[each.argument]))
-        built: Built = self._variants.get(unfiltered, lambda: self._build(unfiltered))
-        return built
+        return self._variants.get(unfiltered, lambda: self._build(unfiltered))
 
     def _can_filter(self, value: Image | Sampler) -> bool:
         if isinstance(value, Sampler):

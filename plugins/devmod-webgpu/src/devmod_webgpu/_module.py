@@ -46,8 +46,7 @@ class WebGPUModule(RuntimeModule):
         entry = self.entry(name, info)
         code = self.payload(entry)[1]
         # The functions of a source share one object, which the module keeps, and its text.
-        text: str = self.once(("text", id(code)), lambda: self._read_text(entry, code))
-        return text
+        return self.once(("text", id(code)), lambda: self._read_text(entry, code))
 
     def _read_text(self, entry: str, code: bytes | memoryview) -> str:
         text = source_text("webgpu", f"the webgpu shader {entry!r}", code)
@@ -66,8 +65,7 @@ class WebGPUModule(RuntimeModule):
             except CompileError:
                 return {}
 
-        result: dict[str, ReflectedFunction] = self.once(("reflected", text), read)
-        return result
+        return self.once(("reflected", text), read)
 
     def shader(self, device: WebGPUDevice, text: str, entry: str) -> Any:
         """Return wgpu's shader module of a text. Functions with equal texts share it. Messages name it `entry`.

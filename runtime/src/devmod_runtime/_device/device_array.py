@@ -5,7 +5,6 @@ from __future__ import annotations
 from sys import intern
 
 from devmod import Array
-from devmod import device as find_device
 from devmod._arrays.elements import bytes_of, count_of, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
@@ -17,12 +16,12 @@ from devmod_runtime._fork import check_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
     import numpy as np
 
-    from devmod import Device, FunctionInfo
+    from devmod import Device
     from devmod_runtime._device.stream import Event, Stream
 else:
     from devmod._util.numpy import np
@@ -32,8 +31,6 @@ else:
 _CPU = (1, 0)
 #: DLPack's kDLCUDA, kDLROCM and kDLCUDAManaged.
 _CUDA_TYPES = (2, 10, 13)
-#: The most dimensions of a global: those that every version of NumPy has.
-_MAX_DIMENSIONS = 32
 
 
 class DeviceArray(Array):
@@ -415,83 +412,3 @@ def dtype_of(value: object) -> str:
         return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
     except (TypeError, FormatError):
         raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
-
-
-# -- Global variables of a module on a device, as arrays.
-
-
-def global_array(
-    kind: str,
-    name: str,
-    device: Any,
-    dtype: str | None,
-    options: dict[str, Any],
-    find: Callable[[Any], tuple[Any, int, object]],
-    functions: Mapping[str, FunctionInfo],
-) -> DeviceArray:
-    """Return a global variable as an array over its memory, for the `get_global` of a kind.
-
-    Parameters
-    ----------
-    kind, name
-        The kind and the variable.
-    device
-        The device; None for the default device of the kind.
-    dtype
-        The element type of an array of one dimension; None for the type and the shape that the functions' interfaces have, or bytes.
-    options
-        The other options of the call. There are none, so any is an error.
-    find
-        Return the memory of the variable on a device, its bytes, and the object that keeps it alive.
-    functions
-        The functions of the module.
-
-    Raises
-    ------
-    ArgumentError
-        `device` is of another kind, the variable is not a whole number of elements of `dtype`, or there is an option.
-    FormatError
-        The interfaces have a type that is not the variable's.
-    """
-    if options:
-        raise ArgumentError(f"get_global of a {kind} module takes the option dtype=, got {list(options)}", kind=kind)
-    name_of_type = "uint8" if dtype is None else dtype_of(dtype)
-    element = array_bytes(parse_dtype(name_of_type))
-    if device is None:
-        device = find_device(kind)
-    if getattr(device, "kind", None) != kind:
-        raise ArgumentError(
-            f"get_global({name!r}) takes a device of kind {kind}, such as devmod.device({kind!r}), got {device!r}",
-            kind=kind,
-            argument="device",
-        )
-    memory, nbytes, owner = find(device)
-    shape: tuple[int, ...] = (nbytes // element,) if element else ()
-    declared = _declared_type(name, functions) if dtype is None else None
-    if declared is not None:
-        name_of_type, shape = declared
-        size = array_bytes(parse_dtype(name_of_type), shape)
-        if size != nbytes:
-            raise FormatError(
-                f"the interface of the {kind} module has the global {name!r} as {name_of_type}{list(shape)} of {size} bytes, and its image "
-                f"has a variable of {nbytes} bytes",
-                kind=kind,
-            )
-    elif not element or nbytes % element:
-        raise ArgumentError(
-            f"get_global({name!r}): the variable has {nbytes} bytes, which is not a whole number of {dtype}", kind=kind, argument="dtype"
-        )
-    return DeviceArray(device, memory, shape, name_of_type, owner)
-
-
-def _declared_type(name: str, functions: Mapping[str, FunctionInfo]) -> tuple[str, tuple[int, ...]] | None:
-    """Return the element type and the shape of a global in the interfaces of its module; None if they do not have it."""
-    for info in functions.values():
-        types = info.interface.extra.get("globals") if info.interface is not None else None
-        entry = types.get(name) if isinstance(types, dict) else None
-        if isinstance(entry, (list, tuple)) and entry and isinstance(entry[0], str):
-            dtype, *lengths = entry
-            parse_dtype(dtype)  # raises FormatError
-            if len(lengths) <= _MAX_DIMENSIONS and all(type(each) is int and each >= 0 for each in lengths):
-                return dtype, tuple(lengths)
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sys import intern
 
+from devmod import Param
 from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Interface, Local, Param
+    from devmod import FunctionInfo, Interface
     from devmod_runtime._launch.scalars import Packer
 
 #: The place of the launch value of dynamic shared memory.
@@ -66,25 +67,19 @@ class Argument:
     def __init__(
         self,
         number: int,
-        name: str,
-        kind: str,
+        param: Param,
         type: str,  # noqa: A002 - the field's name in the format
         written: bool,
         accepts_local: bool,
         pack: Packer | None,
-        align: int,
-        size: int = 0,
-        default: Local | int | None = None,
-        layout: BufferLayout | None = None,
-        image: Param | None = None,
+        layout: BufferLayout | None,
     ) -> None:
-        self.default, self.layout, self.image = default, layout, image
-        self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
-        self.written, self.accepts_local = written, accepts_local
-        self.pack = pack
-        self.packed: Pack | None = None
+        kind, align = param.kind, param.align
+        self.number, self.name, self.kind, self.type = number, param.name, kind, intern(type)
+        self.default, self.image = param.default, param if kind == "image" else None
+        self.written, self.accepts_local, self.pack, self.layout = written, accepts_local, pack, layout
         self.is_address = kind == "scalar" and type == "handle"
-        self.size = size if kind == "buffer" else 0
+        self.size = param.size if kind == "buffer" else 0
         self.type_text = type
         self.plain_packer = plain_packer(type) if kind == "scalar" and not align else None
         #: Whether it is a buffer of three-vectors, which take four lanes.
@@ -100,6 +95,7 @@ class Argument:
             self.unit = 1 if is_packed(padded_type) else max(array_bytes(padded_type), 1)
         else:
             self._base, self.unit = "", 1
+        self.packed = Pack(param, self.type, self.unit) if param.pack else None
 
     @property
     def label(self) -> str:
@@ -158,34 +154,23 @@ class Signature:
         access = write_access(info)
         arguments = []
         buffers = place = 0
-        for number, param in enumerate(interface.params if interface is not None else (None,) * len(info.arg_types)):
-            arg_type = info.arg_types[place]
-            place += 1 if param is None else len(param.pack) or 1
-            if param is not None:
-                name, kind, align, size, declared_access = param.name, param.kind, param.align, param.size, param.access
-                type_, default = param.type or (arg_type if kind in ("scalar", "uniform") else ""), param.default
-                members = param.members
-            else:
-                name, align, size, declared_access, default, members = "", 0, 0, "", None, ()
-                kind, type_ = ("buffer", "") if arg_type == "handle" else ("scalar", arg_type)
-            written = declared_access != "r"
-            if kind == "buffer":
-                if not declared_access and buffers < len(access):
+        for number, param in enumerate(interface.params if interface is not None else map(_untyped, info.arg_types)):
+            is_value = param.kind in ("scalar", "uniform")
+            type_ = param.type or (info.arg_types[place] if is_value else "")
+            place += len(param.pack) or 1
+            written = param.access != "r"
+            if param.kind == "buffer":
+                if not param.access and buffers < len(access):
                     written = access[buffers]
                 buffers += 1
-            pack = layout = image = None
-            if kind == "image":
-                image = param
-            elif members and kind == "buffer":
-                layout = BufferLayout(name, members)
-            elif members:
-                pack = struct_packer(name, members, parse_dtype(type_)[2])
-            elif kind in ("scalar", "uniform") and type_ != "handle":
-                pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align)
-            argument = Argument(number, name, kind, type_, written, param is None, pack, align, size, default, layout, image)
-            if param is not None and param.pack:
-                argument.packed = Pack(param, argument.type, argument.unit)
-            arguments.append(argument)
+            pack = layout = None
+            if param.members and not is_value:
+                layout = BufferLayout(param.name, param.members)
+            elif param.members:
+                pack = struct_packer(param.name, param.members, parse_dtype(type_)[2])
+            elif is_value and type_ != "handle":
+                pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=param.align)
+            arguments.append(Argument(number, param, type_, written, interface is None, pack, layout))
         self.arguments = tuple(arguments)
         self.interface = interface
         self.tags = value_tags(info.launch_param_tags)
@@ -195,6 +180,11 @@ class Signature:
     def text(self) -> str:
         """The arguments in a message: ``a, b, c, n``, or the types of arguments without a name."""
         return ", ".join(each.text for each in self.arguments)
+
+
+def _untyped(arg_type: str) -> Param:
+    """Return the parameter of a function without an interface."""
+    return Param("", "buffer") if arg_type == "handle" else Param("", "scalar", arg_type)
 
 
 def write_access(info: FunctionInfo) -> list[bool]:

@@ -85,7 +85,6 @@ class Call:
         self._device_label = "the function"
         self._adopted_streams: list[Stream | None] = []
         self._host_views: list[tuple[int, HostView, bool]] = []
-        self._adopted_arrays: list[Any] = []
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
         for argument in function._signature.arguments:
@@ -210,7 +209,6 @@ class Call:
             if not isinstance(array, DeviceArray):
                 raise ConversionError(f"is {describe_value(value)}, and the kernel takes an array")
             self._adopted_streams.append(stream)
-            self._adopted_arrays.append(array)
         self._check_device(argument, array)
         if argument.layout is not None:
             argument.layout.check(getattr(value, "dtype", None), argument.number)
@@ -254,7 +252,6 @@ class Call:
             image, stream = self._launcher.adopt(value) or (None, None)
             if isinstance(image, Image):
                 self._adopted_streams.append(stream)
-                self._adopted_arrays.append(image)
         if not isinstance(image, Image if argument.kind == "image" else Sampler):
             expected = (
                 "an image, such as device.image_from_numpy(array), whose format you choose"
@@ -429,11 +426,6 @@ class Transfer:
     def __init__(self, view: HostView) -> None:
         self.source = view
         self.back: HostView | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the device buffer."""
-        return self.source.nbytes
 
 
 def _same(one: HostView, other: HostView) -> bool:

@@ -166,7 +166,6 @@ class Function(ProcessLocal):
         "_count",
         "_count_by_name",
         "_device",
-        "_find_block",
         "_first_buffer",
         "_host_calls",
         "_kernels",
@@ -178,6 +177,7 @@ class Function(ProcessLocal):
         "_plain",
         "_plans",
         "_resolve",
+        "_rules",
         "_signature",
         "_variants",
         "info",
@@ -217,9 +217,19 @@ class Function(ProcessLocal):
         """
         self.name, self.info, self._launcher = name, info, launcher
         self._resolve, self._device = resolve, device
+        #: What `replace` passes on.
+        self._rules = {
+            "keywords_only": keywords_only,
+            "flattened": flattened,
+            "resolve": resolve,
+            "device": device,
+            "variants": variants,
+            "find_block": find_block,
+            "origin": origin,
+        }
         #: The value of DEVMOD_DEVICE, and the device that it names.
         self._named_device: tuple[str, Device] | None = None
-        self._origin, self._variants, self._find_block = origin, variants, find_block
+        self._origin, self._variants = origin, variants
         self._kernels = Once() if kernels is None else kernels
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
@@ -492,19 +502,8 @@ class Function(ProcessLocal):
             pipeline = {str(value) for each in constants_of(interface) for value in (each.name, each.id)}
             was_open = self._signature.interface is not None and self._signature.interface.open_block
             interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
-        return type(self)(
-            self.name,
-            self.info,
-            launcher,
-            interface=interface,
-            keywords_only=self._order.keywords_only,
-            flattened=self._order.flattened,
-            resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants),
-            device=self._device,
-            origin=self._origin,
-            variants=self._variants,
-            find_block=self._find_block,
-        )
+        rules = self._rules | {"resolve": None if resolve is None else lambda device: resolve(device).specialize(**constants)}
+        return type(self)(self.name, self.info, launcher, interface=interface, **rules)
 
     def __getitem__(self, dims: object) -> NoReturn:
         """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
@@ -540,16 +539,7 @@ class Function(ProcessLocal):
         function.open()
         return function
 
-    def replace(
-        self,
-        *,
-        keywords_only: str | None = None,
-        flattened: frozenset[str] | None = None,
-        resolve: Callable[[Device], Self] | None = None,
-        device: Device | None = None,
-        variants: Callable[[], Sequence[str]] | None = None,
-        find_block: Callable[[], Dims] | None = None,
-    ) -> Self:
+    def replace(self, **rules: Any) -> Self:
         """Return the same function with other rules for its calls. It shares the kernels.
 
         Parameters
@@ -567,20 +557,8 @@ class Function(ProcessLocal):
         find_block
             Returns the block that the other candidates have, for the error of a call without one; None if they have none.
         """
-        return type(self)(
-            self.name,
-            self.info,
-            self._launcher,
-            keywords_only=self._order.keywords_only if keywords_only is None else keywords_only,
-            flattened=self._order.flattened if flattened is None else flattened,
-            resolve=self._resolve if resolve is None else resolve,
-            device=self._device if device is None else device,
-            kernels=self._kernels,
-            interface=self._signature.interface,
-            origin=self._origin,
-            variants=self._variants if variants is None else variants,
-            find_block=self._find_block if find_block is None else find_block,
-        )
+        interface = self._signature.interface
+        return type(self)(self.name, self.info, self._launcher, kernels=self._kernels, interface=interface, **(self._rules | rules))
 
     def open(self, device: Device | None = None) -> Kernel:
         """Return the kernel for a device (default: `default_device`). It is built at the first use, once for all threads.
@@ -592,8 +570,7 @@ class Function(ProcessLocal):
         """
         check_driver(self._launcher.kind)
         target = device if device is not None else self.default_device()
-        kernel: Kernel = self._kernels.get(target, lambda: self._build(target))
-        return kernel
+        return self._kernels.get(target, lambda: self._build(target))
 
     def _forget_launches(self) -> None:
         """Let the next call ask for its callers again."""

@@ -58,8 +58,8 @@ class _Transfer:
 
     @property
     def done(self) -> bool:
-        """Whether the device has done the copy."""
-        return self.event is not None and self._context.driver.is_event_done(self.event.value)
+        """Whether the device has done the copy, or has an error, which `finish` raises."""
+        return self.event is not None and self._context.driver.is_done("is_event_done", self.event.value)
 
     def finish(self) -> None:
         """Wait for the copy, and write its bytes to the host's array. The context is current."""

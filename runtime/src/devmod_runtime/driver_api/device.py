@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cached_property
 from threading import Lock, RLock
 
 from devmod import Device, Event, Launch, Stream
@@ -457,23 +458,20 @@ class DriverDevice(Device):
         self.name = driver.device_name(self.handle) or self.arch.partition(":")[0]  # some cards have no name in an older HIP
         self.memory = driver.call("device_memory", self.handle)
         self.driver_version = f"{driver.api.name} {driver.api.version_text(driver.version)}"
-        self._limits: dict[str, int] = {}
         self._once = Once()
         #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle stays valid.
         self._foreign_streams: weakref.WeakValueDictionary[int, DriverStream] = weakref.WeakValueDictionary()
         self._lock = fork_safe(RLock())
 
-    @property
+    @cached_property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
         """The limits of the device by the vendor's names. Element types are aligned, so views may begin at every element."""
-        if not self._limits:
-            check_driver(self.kind)
-            try:
-                limits = {name: self.driver.call("device_attribute", number, self.handle) for name, number in self.api.limits.items()}
-                self._limits = limits | {"view_alignment": 1}
-            except DriverError as error:
-                raise self.driver_error(f"the limits of {self} cannot be read", error) from error
-        return self._limits
+        check_driver(self.kind)
+        try:
+            limits = {name: self.driver.call("device_attribute", number, self.handle) for name, number in self.api.limits.items()}
+        except DriverError as error:
+            raise self.driver_error(f"the limits of {self} cannot be read", error) from error
+        return limits | {"view_alignment": 1}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -496,19 +494,16 @@ class DriverDevice(Device):
             except DriverError as error:
                 raise self.driver_error(f"{self} cannot retain its primary context", error) from error
 
-        context: Context = self._once.get("context", retain)
-        return context
+        return self._once.get("context", retain)
 
     @property
     def transfers(self) -> Transfers:
         """The copies that are not finished."""
-        transfers: Transfers = self._once.get("transfers", lambda: Transfers(self.context))
-        return transfers
+        return self._once.get("transfers", lambda: Transfers(self.context))
 
     @property
     def default_stream(self) -> DriverStream:
-        stream: DriverStream = self._once.get("stream", lambda: self.stream_type(self, self.api.legacy_stream))
-        return stream
+        return self._once.get("stream", lambda: self.stream_type(self, self.api.legacy_stream))
 
     def stream(self) -> DriverStream:
         check_driver(self.kind)
@@ -716,5 +711,4 @@ def list_devices(once: Once, open_driver: Callable[[], Any], make: type[DeviceT]
                 kind=driver.api.kind,
             ) from error
 
-    devices: list[DeviceT] = once.get("devices", find)
-    return devices
+    return once.get("devices", find)

@@ -12,7 +12,6 @@ from collections import deque
 from ctypes import POINTER, byref, c_int
 from itertools import repeat, starmap
 
-from devmod_runtime import open_driver
 from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError
 
 TYPE_CHECKING = False
@@ -116,15 +115,12 @@ class Driver(ABC):
         The API of the library.
     name : str
         What opens the driver and has its contexts: "ctypes", or a package.
-    usable : bool
-        Whether this process opened the driver. A forked child did not, and calls no function of it.
     no_context : int
         The result of `current_context` for a thread without a context.
     """
 
     api: Api
     name = "ctypes"
-    usable = True
     no_context = 0
     #: ctypes' function of `relaxed`, which most calls use.
     _exchange: Any = None
@@ -289,16 +285,6 @@ class Driver(ABC):
             self._exchange = self.symbol(self.api.functions["exchange_capture_mode"].name)
         return RelaxedCapture(self, self._exchange)
 
-    def is_event_done(self, event: int) -> bool:
-        """Return whether the device has reached an event."""
-        try:
-            self.call("is_event_done", event)
-        except DriverError as error:
-            if error.name == self.api.not_ready:
-                return False
-            raise
-        return True
-
     def is_done(self, query: str, handle: int) -> bool:
         """Return False if the device has not reached the end of a stream or an event; True also for an error, which the wait raises."""
         try:
@@ -417,26 +403,3 @@ class Driver(ABC):
                 pop(None, None, None)
         if status:
             raise self.error(name, status)
-
-    # -- graphs
-
-
-#: The drivers that this process has opened.
-_opened: list[Driver] = []
-
-
-def record_open_driver(driver: Driver) -> None:
-    """Record that this process has opened a driver. A forked child calls no function of it.
-
-    Raises
-    ------
-    LaunchError
-        The parent had opened a driver of the kind when this process was forked.
-    """
-    open_driver(driver.api.kind, _close_in_child)
-    _opened.append(driver)
-
-
-def _close_in_child() -> None:
-    for driver in _opened:
-        driver.usable = False

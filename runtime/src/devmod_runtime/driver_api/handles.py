@@ -13,6 +13,7 @@ from contextlib import suppress
 from threading import RLock, get_ident
 
 from devmod_runtime import fork_safe, lend, wait_interruptibly
+from devmod_runtime._fork import is_inherited
 from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
 
 TYPE_CHECKING = False
@@ -102,7 +103,7 @@ class Handles:
 
         Errors are ignored: the driver may be gone, or refuse all calls.
         """
-        if not cell or self._is_finalizing() or not self._context.usable:
+        if not cell or self._is_finalizing() or is_inherited(self._driver.api.kind):
             return True  # the end of the process frees everything; a forked child has no driver
         wait = self._context.begin_wait()  # noqa: F841 - it lives as long as this call
         if self._context.captures:
@@ -279,11 +280,6 @@ class Context:
         self.surfaces = Memories(self, "create_surface", "destroy_surface")
         self.captures: dict[Any, None] = {}
         self.waits: set[object] = set()
-
-    @property
-    def usable(self) -> bool:
-        """Whether this process has opened the driver."""
-        return self.driver.usable
 
     if TYPE_CHECKING:
         # The driver keeps a stack for each thread, so nested bodies and several threads need no state here.

@@ -71,8 +71,7 @@ class DriverImages(Builds):
         """
         if self.fmt != self.source_format:
             return self.fmt, self.code
-        result: tuple[str, bytes] = self._compiled.get(arch, lambda: self._replaced(arch) or self._build(arch))
-        return result
+        return self._compiled.get(arch, lambda: self._replaced(arch) or self._build(arch))
 
     def compile_early(self, arch: str) -> None:
         """Compile a source before its first use. A compiler that is set later (R31) is used nevertheless."""
@@ -96,8 +95,7 @@ class DriverImages(Builds):
             self.check()
             return self.compile_source(arch)
 
-        result: tuple[str, bytes] = self._built.get(arch, build)
-        return result
+        return self._built.get(arch, build)
 
     @staticmethod
     @abstractmethod

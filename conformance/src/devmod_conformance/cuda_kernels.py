@@ -1,9 +1,10 @@
-"""What the conformance cases of the kinds share."""
+"""Kernels in CUDA C++, which HIP compiles too: the conformance cases of both kinds have payloads of them."""
 
 from __future__ import annotations
 
 from devmod import FunctionInfo, Interface, Member, Param
 from devmod.backend import GRID_TAGS
+from devmod_conformance._case import Call, Sample, axpy_call, count_call, linear_functions, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,18 @@ extern "C" __global__ void shift(int *x, How how, float3 add, bool twice)
 """
 
 
-def shift_info() -> FunctionInfo:
+def samples(code: bytes, fmt: str, language: str) -> list[Sample]:
+    """Return the samples of a payload of `SOURCE`: with an interface, without one, and with a struct and a global variable."""
+    transpose = FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], GRID_TAGS)
+    shift = Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], _shift, grid=2, block=32)
+    return [
+        Sample(code, fmt, linear_functions(GRID_TAGS), source={language: SOURCE}, calls=[axpy_call(), count_call()]),
+        Sample(code, fmt, {"transpose": transpose}, calls=[transpose_call()]),
+        Sample(code, fmt, {"shift": _shift_info()}, calls=[shift], global_arrays={"table": _shift_table}),
+    ]
+
+
+def _shift_info() -> FunctionInfo:
     """Return the kernel `shift`: a struct, a vector of three and a bool by value, and a table of constants."""
     members = [Member("amount", "int32", 0), Member("count", "int32", 4)]
     params = [
@@ -56,14 +68,14 @@ def shift_info() -> FunctionInfo:
     return FunctionInfo("shift", ["handle", "uint8x8", "float32x3", "bool"], GRID_TAGS, (), Interface(params))
 
 
-def shift(x: Any, how: tuple[int, int], add: tuple[float, ...], twice: bool) -> None:
+def _shift(x: Any, how: tuple[int, int], add: tuple[float, ...], twice: bool) -> None:
     """Compute with NumPy what the kernel `shift` computes."""
     x[: how[1]] += (how[0] + int(sum(add))) * (2 if twice else 1)
     for place in range(4):
         x[place::4] += place + 1
 
 
-def shift_table() -> Any:
+def _shift_table() -> Any:
     """Return the bytes of the table of constants that `shift` reads."""
     import numpy as np
 
