@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 
 from devmod_targets._executables import package_folders
@@ -22,8 +23,6 @@ def folders(major: int) -> tuple[str, ...]:
 
 def folder_of(program: str) -> str:
     """Return the folder of the newest wheels with a program, such as "bin/nvcc"; "" if it is not installed."""
-    import glob
-
     roots = [root for package in package_folders("nvidia") for root in glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))]
     found = [root for root in roots if os.path.isfile(os.path.join(root, program))]
     return max(found, default="", key=lambda root: int("0" + os.path.basename(root)[2:]))
@@ -38,8 +37,6 @@ def include_folders(major: int) -> tuple[str, ...]:
 
 def library(major: int, name: str = "nvrtc") -> str:
     """Return the path of a library in its wheel; "" if the wheel is not installed."""
-    import glob
-
     for folder in folders(major):
         for pattern in (f"lib/lib{name}.so.{major}", f"bin/**/{name}*_{major}*_0.dll", f"bin/**/{name}64_{major}*_0.dll"):
             paths = glob.glob(pattern, root_dir=glob.escape(folder), recursive=True)
@@ -51,7 +48,6 @@ def library(major: int, name: str = "nvrtc") -> str:
 def preload(path: str) -> None:
     """Load a library of a wheel, so that cuda-bindings uses it and searches no toolkit of the system."""
     import ctypes
-    import glob
 
     folder, name = os.path.split(path)
     # NVRTC opens the library of its built-in functions by name. That of CUDA 13.0 has no run path, so it finds only a loaded one.
