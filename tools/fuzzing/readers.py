@@ -491,7 +491,7 @@ def read_cuda(data: bytes) -> None:
         return
     request = CompileRequest(text, devmod.Target("cuda"))
     source = attempt(lambda: complete_source(request, lambda _: True))
-    kernels = source and attempt(lambda: read_kernels(request, source, standard="c++17", macros=(), expressions=("g<float>",)))
+    kernels = source and attempt(lambda: read_kernels(request, source, macros=(), expressions=("g<float>",)))
     if kernels:
         entries = {each.symbol: KernelEntry(each.symbol, ()) for each in kernels.by_signature.values()}
         for kernel in match_kernels(entries, {}, kernels).values():

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import devmod
 from devmod.backend import function_to_json
 from devmod_conformance._case import Call, Sample
 
@@ -30,8 +31,6 @@ class Payload:
     """A sample, read from the row's JSON."""
 
     def __init__(self, sent: Mapping[str, Any]) -> None:
-        import devmod
-
         code = sent["code"]
         self.code: Any = {name: base64.b64decode(each) for name, each in code.items()} if isinstance(code, dict) else base64.b64decode(code)
         self.fmt: str = sent["fmt"]
@@ -40,8 +39,6 @@ class Payload:
 
     def create(self, kind: str) -> Any:
         """Create the module."""
-        import devmod
-
         return devmod.create(kind, self.code, self.fmt, self.fmap, self.source)
 
 
@@ -50,8 +47,6 @@ def read_argument(sent: Any) -> Any:
     if not isinstance(sent, dict):
         return sent
     import numpy as np
-
-    import devmod
 
     if "local" in sent:
         return devmod.Local(sent["local"])
@@ -63,8 +58,6 @@ def read_argument(sent: Any) -> Any:
 
 def portable_argument(value: Any) -> Any:
     """Return an argument as JSON; `read_argument` reads it."""
-    import devmod
-
     if isinstance(value, devmod.Local):
         return {"local": value.nbytes}
     if isinstance(value, tuple):

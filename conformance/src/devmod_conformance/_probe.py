@@ -20,6 +20,11 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import devmod
+from devmod import plugins
+from devmod.backend import BINARY_SERIALIZABLE, walk
+from devmod.errors import describe_error
+from devmod.plugins import GROUPS, find_spec, lookup
 from devmod.worker import answer_writer
 from devmod_conformance._payload import Payload, error_of, portable_argument, read_argument
 
@@ -111,9 +116,6 @@ def main(request: dict[str, Any]) -> None:
 
 def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
     """Run each step that must work without the driver. Send the events and the error of each."""
-    import devmod
-    from devmod import plugins
-    from devmod.plugins import GROUPS, find_spec, lookup
 
     kind = request["kind"]
     outcomes: dict[str, dict[str, Any]] = {}
@@ -125,7 +127,7 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
         try:
             result = action()
         except BaseException as error:  # noqa: BLE001 - the row reports it
-            raised = _describe(error)
+            raised = describe_error(error)
         outcomes[name] = {"events": watch.take(), "raised": raised}
         return result
 
@@ -158,8 +160,6 @@ def _functions(module: Any) -> dict[str, Any]:
 
 
 def _missing(module: Any) -> None:
-    import devmod
-
     try:
         module.get_function("no_such_function")
     except devmod.FunctionNotFoundError:
@@ -169,8 +169,6 @@ def _missing(module: Any) -> None:
 
 def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
     """Collect the errors that a user without the driver gets."""
-    import devmod
-
     kind = request["kind"]
     results: dict[str, Any] = {}
     for number, sent in enumerate(request["samples"]):
@@ -179,8 +177,6 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
         get_function = partial(module.get_function, next(iter(payload.fmap)))
         for turn in ("", " again"):
             results[f"get_function of sample {number + 1}{turn}"] = error_of(get_function)
-    from devmod import plugins
-
     if plugins.is_claimed("devmod.device", kind):
         results["devmod.device"] = error_of(lambda: devmod.device(kind))
     send({"errors": results, "events": watch.take()})
@@ -188,8 +184,6 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
 
 def digests(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Send the format of each sample, and the SHA-256 of its saved bytes, before and after loading."""
-    import devmod
-
     results = []
     for sent in request["samples"]:
         payload = Payload(sent)
@@ -203,8 +197,6 @@ def digests(request: dict[str, Any], _: Watch, send: Send) -> None:
 def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Compile each text, as a str and as a file in this folder. Send the results, or the error of a missing toolchain."""
     import pathlib
-
-    import devmod
 
     results: list[Any] = []
     for number, sent in enumerate(request["texts"]):
@@ -225,8 +217,6 @@ def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
 
 def _parts(module: Any) -> list[Any]:
     """Return the bytes and the origin of each module in a tree."""
-    from devmod.backend import BINARY_SERIALIZABLE, walk
-
     return [
         [base64.b64encode(each.save_to_bytes()).decode(), each.origin.to_dict() if each.origin is not None else None]
         for each in walk(module)
@@ -236,8 +226,6 @@ def _parts(module: Any) -> list[Any]:
 
 def damaged(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Load damaged bytes one by one. Send the number of each before it, so that the row knows which one ended the process."""
-    import devmod
-
     _limit_memory()
     for number, text in enumerate(request["bytes"]):
         send({"begins": number})
@@ -247,7 +235,7 @@ def damaged(request: dict[str, Any], _: Watch, send: Send) -> None:
         except devmod.DevmodError:
             pass
         except BaseException as error:  # noqa: BLE001 - the row reports it
-            result = _describe(error)
+            result = describe_error(error)
         else:
             result = _inconsistency(module, data)
         if result:
@@ -257,14 +245,12 @@ def damaged(request: dict[str, Any], _: Watch, send: Send) -> None:
 
 def _inconsistency(module: Any, data: bytes) -> str:
     """Return what is wrong with a module that was loaded from damaged bytes, or ""."""
-    import devmod
-
     try:
         saved = module.save_to_bytes()
         with suppress(devmod.DevmodError):  # the contents of a field are decoded at the first use
             dict(module.functions), module.format, module.inspect_source()
     except BaseException as error:  # noqa: BLE001 - the row reports it
-        return f"the bytes are loaded, and using the module raises {_describe(error)}"
+        return f"the bytes are loaded, and using the module raises {describe_error(error)}"
     return "" if saved == data else "the bytes are loaded, and saving returns other bytes"
 
 
@@ -283,8 +269,6 @@ def _limit_memory() -> None:
 
 def leave(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Use the backend, and exit while its modules and functions are alive."""
-    import devmod
-
     alive: list[Any] = []
     for sent in request["samples"]:
         payload = Payload(sent)
@@ -294,10 +278,6 @@ def leave(request: dict[str, Any], _: Watch, send: Send) -> None:
             alive += [module[name] for name in payload.fmap]
     sys.modules["devmod_conformance_alive"] = alive  # type: ignore[assignment]  # Python clears modules last
     send({"functions": len(alive)})
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 # -- tasks that call functions: on several devices, with forked children, and with interrupts at random moments
@@ -361,8 +341,6 @@ def _outcome(action: Callable[[], object]) -> dict[str, Any]:
 
 def several(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Send the number of devices, the number of the default one, and the outcome of each use."""
-    import devmod
-
     kind = request["kind"]
     devices = [each for each in devmod.devices() if each.kind == kind]
     send({"devices": len(devices)})
@@ -399,8 +377,6 @@ EXIT_STATUS = 87
 
 def forks(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Fork a child before the backend is used, and another one after that. Send the outcomes of both."""
-    import devmod
-
     warnings.simplefilter("ignore")  # newer Pythons warn about forks in processes with threads
     (call,) = _calls(request)
     send({"unused": _in_child({"a call of a new function": call.run}, request["seconds"])})
@@ -414,8 +390,6 @@ def forks(request: dict[str, Any], _: Watch, send: Send) -> None:
 
 def _uses(call: _Call) -> dict[str, Callable[[], object]]:
     """Use the driver in the parent, and return the uses of the child by name."""
-    import devmod
-    from devmod import plugins
     from devmod_runtime import check_driver
 
     function = call.function()
@@ -487,8 +461,6 @@ _COMPLETION_SECONDS = 15
 def interrupts(request: dict[str, Any], _watch: Watch, send: Send) -> None:
     """Interrupt the uses of a backend. Send the first failure of a use without an interrupt, or the results of a last one of each."""
     import numpy  # noqa: F401 - its import cannot be repeated after an interrupt
-
-    import devmod
 
     sys.unraisablehook = lambda _: None  # an interrupt of a finalizer
     alarm = _Alarm()
@@ -571,9 +543,6 @@ class _Use:
 
     def run(self) -> list[list[Any]]:
         """Return the arrays after each call."""
-        import devmod
-        from devmod import plugins
-
         call = self._call
         function, arguments = call.function(), call.arguments()
         function(*arguments, **call.keywords)
@@ -594,9 +563,6 @@ class _Use:
 
     def prepare(self) -> None:
         """Run without an interrupt, and keep arrays whose content must not change."""
-        import devmod
-        from devmod import plugins
-
         self._expected = self.run()
         start = time.perf_counter()
         self.run()
@@ -632,8 +598,6 @@ def _on_device(device: Any, arguments: list[Any]) -> list[Any]:
 def _arrays(arguments: list[Any]) -> list[Any]:
     """Return the arrays among arguments, copied to the host."""
     import numpy as np
-
-    import devmod
 
     return [each if isinstance(each, np.ndarray) else each.numpy() for each in arguments if isinstance(each, (np.ndarray, devmod.Array))]
 

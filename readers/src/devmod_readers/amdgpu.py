@@ -17,7 +17,7 @@ import struct
 from typing import NamedTuple
 
 from devmod.errors import FormatError, quote_name
-from devmod_readers.elf import DYNAMIC_SYMBOLS, LOADED, NOTES, ElfFile, find_damage
+from devmod_readers.elf import LOADED, NOTES, ElfFile, dynamic_symbols, find_damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,10 +205,8 @@ def _damaged(reason: str) -> FormatError:
 
 #: The flag of a segment that has code.
 _EXECUTABLE = 1
-#: The limits on the tables of dynamic symbols, of which ELF allows one, and on the loaded segments, of which a code object has about six.
-_MAX_TABLES, _MAX_LOADED = 1, 64
-#: The limit on the bytes of a symbol's name: the names of many symbols may end at one place.
-_MAX_NAME = 1 << 16
+#: The limit on the loaded segments, of which a code object has about six.
+_MAX_LOADED = 64
 _DESCRIPTOR_BYTES = 64
 #: Instructions are aligned to 256 bytes.
 _ENTRY_ALIGNMENT = 256
@@ -239,19 +237,15 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
     loaded = [segment for segment in elf.segments() if segment.kind == LOADED]
     if len(loaded) > _MAX_LOADED:
         return f"it has {len(loaded)} loaded segments; expected at most {_MAX_LOADED}"
-    tables = [
-        (number, link)
-        for number, (_, kind, _, _, link, _, width) in enumerate(elf.sections())
-        if kind == DYNAMIC_SYMBOLS and width == elf.symbol_bytes and link < elf.section_count
-    ]
-    if len(tables) > _MAX_TABLES:
-        return f"it has {len(tables)} tables of dynamic symbols; expected at most {_MAX_TABLES}"
-    addresses = dict(_dynamic_symbols(elf, tables, {symbol.encode() for symbol in symbols}))
+    try:
+        found = dynamic_symbols(elf, symbols)
+    except ValueError as problem:
+        return str(problem)
     for symbol in symbols:
         label = f"the kernel {quote_name(symbol.removesuffix('.kd'))}"
-        address = addresses.get(symbol.encode())
-        if address is None:
+        if symbol not in found:
             return f"{label} has no descriptor"
+        address, _ = found[symbol]
         place = next((each.offset + address - each.address for each in loaded if _contains(each, address, _DESCRIPTOR_BYTES)), -1)
         if place < 0:
             return f"the descriptor of {label} is outside of the file"
@@ -264,15 +258,3 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
 def _contains(segment: Segment, address: int, size: int) -> bool:
     """Return whether the bytes at an address are in the file's part of a segment."""
     return segment.address <= address <= segment.address + segment.size - size
-
-
-def _dynamic_symbols(elf: ElfFile, tables: Iterable[tuple[int, int]], names: set[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield the symbols of `names` in the tables, with their addresses. A table is a section and the section of its names."""
-    lengths = {len(name) for name in names}
-    longest = min(max(lengths, default=0), _MAX_NAME)
-    for table, link in tables:
-        strings = bytes(elf.contents(link))
-        for start, _, section, address, _ in elf.symbols(elf.contents(table)):
-            end = strings.find(b"\0", start, start + longest + 1)
-            if section and end - start in lengths and strings[start:end] in names:
-                yield strings[start:end], address

@@ -2,6 +2,7 @@
 
 - `ElfFile` has the header, the sections, the segments and the symbols of a file.
 - `find_damage` checks that the sections and the segments are in the file, before a driver loads it.
+- `dynamic_symbols` returns the addresses of symbols of a shared library.
 - `symbol_bytes` returns the bytes of a symbol of a shared library.
 
 core has a reader of the header alone, for the architecture of a payload.
@@ -21,9 +22,9 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["DYNAMIC_SYMBOLS", "LOADED", "NOTES", "NO_BITS", "ElfFile", "Segment", "find_damage", "symbol_bytes"]
+__all__ = ["DYNAMIC_SYMBOLS", "LOADED", "NOTES", "NO_BITS", "ElfFile", "Segment", "dynamic_symbols", "find_damage", "symbol_bytes"]
 
 
 #: A section: the offset of its name, its type, its offset, its size, the fields `link` and `info`, and the size of an entry.
@@ -193,6 +194,8 @@ def _outside(title: str, number: int, offset: int, length: int, size: int) -> st
 
 #: The maximum number of symbols. Large libraries have some hundred thousand.
 _MAX_SYMBOLS = 1 << 22
+#: The limit on the bytes of a name that is looked for.
+_MAX_NAME = 1 << 16
 _UNDEFINED = 0
 
 
@@ -221,7 +224,7 @@ def symbol_bytes(path: str, data: memoryview, name: str) -> memoryview | None:
 
 def _find(elf: ElfFile, data: memoryview, name: str) -> memoryview | None:
     """Return the symbol's bytes, or None."""
-    symbol = _symbol(elf, name)
+    symbol = dynamic_symbols(elf, [name]).get(name)
     if symbol is None:
         return None
     address, size = symbol
@@ -235,19 +238,28 @@ def _find(elf: ElfFile, data: memoryview, name: str) -> memoryview | None:
     raise ValueError(f"the symbol {name!r} is outside the loaded segments")
 
 
-def _symbol(elf: ElfFile, name: str) -> tuple[int, int] | None:
-    """Return the address and the size of a defined symbol, or None."""
-    number = next((number for number, section in enumerate(elf.sections()) if section[1] == DYNAMIC_SYMBOLS), None)
-    if number is None:
-        return None
-    _, _, _, table_bytes, link, _, width = elf.section(number)
-    if width != elf.symbol_bytes or table_bytes > _MAX_SYMBOLS * width:
-        raise ValueError(f"a symbol table of {table_bytes} bytes")
-    # Names may be long and end at one place, so the name is searched once and the symbols are compared by the offsets of their names.
-    names, expected, places, at = bytes(elf.contents(link)), name.encode() + b"\0", set(), -1
-    while (at := names.find(expected, at + 1)) >= 0:
-        places.add(at)
-    for start, _, section, address, size in elf.symbols(elf.contents(number)):
-        if start in places:
-            return None if section == _UNDEFINED else (address, size)
-    return None
+def dynamic_symbols(elf: ElfFile, symbols: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return the address and the size of those of the symbols that the file defines.
+
+    Raises
+    ------
+    ValueError
+        The table of dynamic symbols is damaged, or there are several, which ELF does not allow.
+    """
+    tables = [number for number, section in enumerate(elf.sections()) if section[1] == DYNAMIC_SYMBOLS]
+    if len(tables) > 1:
+        raise ValueError(f"it has {len(tables)} tables of dynamic symbols; expected at most 1")
+    found: dict[str, tuple[int, int]] = {}
+    names = {name.encode(): name for name in symbols}
+    # The names of many symbols may end at one place, so no more of them is read than a name that is looked for has.
+    longest = min(max(map(len, names), default=0), _MAX_NAME)
+    for number in tables:
+        _, _, _, table_bytes, link, _, width = elf.section(number)
+        if width != elf.symbol_bytes or table_bytes > _MAX_SYMBOLS * width:
+            raise ValueError(f"a symbol table of {table_bytes} bytes")
+        strings = bytes(elf.contents(link))
+        for start, _, section, address, size in elf.symbols(elf.contents(number)):
+            end = strings.find(b"\0", start, start + longest + 1)
+            if end >= 0 and section != _UNDEFINED and (name := names.get(strings[start:end])):
+                found[name] = (address, size)
+    return found

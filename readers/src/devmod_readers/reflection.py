@@ -185,21 +185,6 @@ class ReflectedFunction(Value):
         A need is not in the table.
     """
 
-    __slots__ = (
-        "block",
-        "blocks",
-        "default_block",
-        "extra",
-        "extra_tags",
-        "location",
-        "needs",
-        "open_block",
-        "params",
-        "subgroup",
-        "symbol",
-        "tags",
-        "types",
-    )
     block: tuple[int, int, int] | None
     blocks: tuple[Block, ...]
     default_block: tuple[int, int, int] | None
@@ -213,6 +198,7 @@ class ReflectedFunction(Value):
     extra_tags: tuple[int, ...]
     needs: tuple[str, ...]
     subgroup: int | None
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,

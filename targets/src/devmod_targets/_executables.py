@@ -115,6 +115,26 @@ def libraries_in(prefix: str, names: str) -> list[str]:
     return [*filter(os.path.isfile, result)]
 
 
+def package_folders(name: str) -> Sequence[str]:
+    """Return the folders of an installed package, which is not imported; () if it is not installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec(name)
+    return (spec.submodule_search_locations or ()) if spec else ()
+
+
+@cache
+def version(distribution: str) -> str:
+    """Return the version of a wheel; "" if it is not installed."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed_version
+
+    try:
+        return installed_version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
 def library_folders(zig: str, processor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the folders of the headers of C and those of C++ for a processor, such as "hexagon", in the folder of the wheel ziglang."""
     musl = tuple(os.path.join(zig, "lib", "libc", "include", each) for each in (f"{processor}-linux-musl", "generic-musl"))

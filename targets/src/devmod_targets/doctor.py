@@ -37,24 +37,7 @@ def devmod_doctor(kind: str) -> list[tuple[str, str, str]]:
         return []
     target, text = _KERNELS[kind]
     try:
-        module = compile_source(
-            spec,
-            text,
-            Target.parse(target),
-            name="f",
-            language=None,
-            fmap=None,
-            options=(),
-            defines=None,
-            include=(),
-            name_expressions=(),
-            block=None,
-            local=None,
-            aliases=None,
-            subgroup=None,
-            runtime=False,
-            listings=False,
-        )
+        module = compile_source(spec, text, Target.parse(target), name="f", runtime=False, listings=False)
     except ToolchainNotFoundError as error:
         return [("compiler", "not installed", str(error))]
     except DevmodError as error:

@@ -67,11 +67,26 @@ def usable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sa
 
 def runnable_samples(case: Conformance, samples: Sequence[Sample] = ()) -> list[Sample]:
     """Return the usable samples that the receiver has a compiler for, if it must compile them. Raise Skip if there is none."""
-    usable = usable_samples(case, samples)
-    missing = [_missing_compiler(case, sample) for sample in usable]
-    if all(missing):
-        raise Skip(f"{NO_SAMPLE}{missing[0]}")
-    return [sample for sample, problem in zip(usable, missing, strict=True) if not problem]
+    result, missing = _with_compiler(case, usable_samples(case, samples))
+    if not result:
+        raise Skip(f"{NO_SAMPLE}{missing}")
+    return result
+
+
+def kernels_of_row(case: Conformance, samples: Sequence[Sample], absent: str) -> list[Sample]:
+    """Return the samples of one row that can be compiled here. Raise Skip, with the text `absent` if the case has none for that row."""
+    if not samples:
+        raise Skip(absent)
+    try:
+        return runnable_samples(case, samples)
+    except Skip as skip:  # the other rows have samples of their own
+        raise Skip(f"the kernels of this row: {skip}") from None
+
+
+def _with_compiler(case: Conformance, samples: Sequence[Sample]) -> tuple[list[Sample], str]:
+    """Return the samples whose receiver's compiler is installed, if it has one, and the first error of another sample."""
+    missing = [_missing_compiler(case, sample) for sample in samples]
+    return [sample for sample, problem in zip(samples, missing, strict=True) if not problem], next(filter(None, missing), "")
 
 
 def _missing_compiler(case: Conformance, sample: Sample) -> str:
@@ -98,6 +113,17 @@ def target_spec(case: Conformance) -> TargetSpec:
     return spec
 
 
+def has_grid(case: Conformance) -> bool:
+    """Return whether a launch of the kind has a grid."""
+    spec = find_spec(case.kind)
+    return spec is None or spec.has_grid
+
+
+def module_with(case: Conformance, sample: Sample, name: str, info: devmod.FunctionInfo) -> devmod.Module:
+    """Return the backend's module of a sample, with another description of a function."""
+    return devmod.create(case.kind, sample.code, sample.fmt, {**sample.fmap, name: info})
+
+
 def runtime_module(case: Conformance, sample: Sample) -> devmod.Module:
     """Return the backend's module of a sample."""
     return devmod.create(case.kind, sample.code, sample.fmt, sample.fmap, sample.source)
@@ -119,11 +145,10 @@ def fallback_module(case: Conformance, sample: Sample) -> FallbackModule:
 def source_samples(case: Conformance) -> list[Sample]:
     """Return the samples whose payload is source, which the receiver compiles."""
     spec = target_spec(case)
-    samples = [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats]
-    missing = [_missing_compiler(case, sample) for sample in samples]
-    if all(missing):
-        raise Skip(f"no sample has a payload in a source format{f' that this machine can compile: {missing[0]}' if missing else ''}")
-    return [sample for sample, problem in zip(samples, missing, strict=True) if not problem]
+    result, missing = _with_compiler(case, [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats])
+    if not result:
+        raise Skip(f"no sample has a payload in a source format{f' that this machine can compile: {missing}' if missing else ''}")
+    return result
 
 
 def samples_with_calls(case: Conformance, samples: Sequence[Sample] = ()) -> list[tuple[Sample, Call]]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import devmod
 from devmod.backend import COOPERATIVE_TAG, DYNAMIC_SHARED_MEMORY, LAUNCH_KEYWORDS, value_tags
-from devmod.plugins import find_spec
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
@@ -21,15 +20,17 @@ from devmod_conformance._rows._tools import (
     expect_argument_error,
     expect_error,
     get_function,
+    has_grid,
     import_numpy,
+    kernels_of_row,
     launch,
     list_devices,
+    module_with,
     no_device,
     reference_arrays,
     require,
     require_equal,
     row,
-    runnable_samples,
     runtime_module,
     samples_with_calls,
     triple,
@@ -37,6 +38,7 @@ from devmod_conformance._rows._tools import (
 )
 from devmod_conformance._turn import device_turn
 
+_Triple = tuple[int, int, int]
 #: The launch tags of a grid or block dimension (R35), and the keyword argument of each.
 _DIMENSIONS = {"blockIdx": "grid", "threadIdx": "block"}
 
@@ -45,11 +47,9 @@ _DIMENSIONS = {"blockIdx": "grid", "threadIdx": "block"}
 def invalid_arguments(case: Conformance) -> None:
     """An invalid argument raises ArgumentError, which names it, before any launch."""
     np = import_numpy()
-    spec = find_spec(case.kind)
-    has_grid = spec is None or spec.has_grid
     for sample, call, function in called_functions(case):
         info = sample.fmap[call.function]
-        for fault, number, arguments, keywords in _invalid_calls(info, call, has_grid):
+        for fault, number, arguments, keywords in _invalid_calls(info, call, has_grid(case)):
             before = [np.copy(each) if isinstance(each, np.ndarray) else each for each in arguments]
             with expect_argument_error(
                 case, call, f"with {fault}", "" if number is None else _name(info, number), "the kernel was launched"
@@ -109,7 +109,7 @@ def _calls_with_values(case: Conformance, added: str = "") -> Iterator[tuple[Sam
 def _tagged_calls(case: Conformance, added: str) -> Iterator[tuple[Call, Any, list[int]]]:
     """Yield the calls with a function that has another launch tag, and its launch values. A device may lack such launches."""
     for sample, call, info, values in _calls_with_values(case, added):
-        module = _module_with(case, sample, call, info)
+        module = module_with(case, sample, call.function, info)
         try:
             function = get_function(module, call.function)
         except devmod.LaunchError:
@@ -142,7 +142,7 @@ def _name(info: devmod.FunctionInfo, number: int) -> str:
     return name or str(number + 1)
 
 
-def _invalid_calls(info: devmod.FunctionInfo, call: Call, has_grid: bool) -> Iterator[tuple[str, int | None, list[Any], dict[str, Any]]]:
+def _invalid_calls(info: devmod.FunctionInfo, call: Call, grids: bool) -> Iterator[tuple[str, int | None, list[Any], dict[str, Any]]]:
     """Yield invalid calls: a description, the argument's number or None, the arguments and the keywords."""
     np = import_numpy()
     create = call.make_arguments
@@ -159,10 +159,10 @@ def _invalid_calls(info: devmod.FunctionInfo, call: Call, has_grid: bool) -> Ite
         if isinstance(arguments[number], np.ndarray):
             arguments[number].setflags(write=False)
             yield f"a read-only array as argument {number + 1}", number, arguments, call.keywords
-    if has_grid and call.grid is not None:
+    if grids and call.grid is not None:
         for grid in (-1, "4", 1.5, (1, 1, 1, 1), (), None):
             yield f"grid={grid!r}", None, create(), {**call.keywords, "grid": grid}
-    if has_grid and call.block is not None:
+    if grids and call.block is not None:
         for block in (0, -1, "4", (1, 1, 1, 1)):
             yield f"block={block!r}", None, create(), {**call.keywords, "block": block}
     yield "an object that is not a stream", None, create(), {**call.keywords, "stream": object()}
@@ -233,12 +233,8 @@ def arguments_by_name(case: Conformance) -> None:
 @row("R34-threads")
 def threads(case: Conformance) -> None:
     """threads= computes the result of the grid that covers the threads, and launch_config returns this grid."""
-    functions = [(call, function) for _, call, function in called_functions(case, _calls_with_grids(case))]
-    with_block = [(call, function) for call, function in functions if call.block is not None or function.block is not None]
-    for call, function in applicable(with_block, "no call has a grid and a block"):
-        grid, block = triple(call.grid), triple(call.block if call.block is not None else function.block)
+    for call, function, grid, block, keywords in _calls_with_blocks(case, 1, "no call has a grid and a block"):
         wanted = tuple(one * two for one, two in zip(grid, block, strict=True))
-        keywords: dict[str, Any] = {"block": call.block} if call.block is not None else {}
         fewer = (wanted[0] - block[0] + 1, *wanted[1:])  # one thread in the last block
         for count in dict.fromkeys((wanted, fewer)):
             config = function.launch_config(threads=count, **keywords)
@@ -251,18 +247,23 @@ def threads(case: Conformance) -> None:
 @row("R34-part")
 def part_of_the_threads(case: Conformance) -> None:
     """threads= for a part of the blocks computes what grid= with these blocks computes."""
-    pairs = [(sample, call) for sample, call in _calls_with_grids(case) if max(triple(call.grid)) > 1]
-    functions = [(call, function) for _, call, function in called_functions(case, pairs)]
-    with_block = [(call, function) for call, function in functions if call.block is not None or function.block is not None]
-    for call, function in applicable(with_block, "no call has a grid of several blocks, and a block"):
-        part = tuple(-(-count // 2) for count in triple(call.grid))
-        block = triple(call.block if call.block is not None else function.block)
+    for call, function, grid, block, keywords in _calls_with_blocks(case, 2, "no call has a grid of several blocks, and a block"):
+        part = tuple(-(-count // 2) for count in grid)
         count = tuple(one * two for one, two in zip(part, block, strict=True))
-        keywords: dict[str, Any] = {"block": call.block} if call.block is not None else {}
         expected, arguments = call.make_arguments(), call.make_arguments()
         launch(case, function, expected, grid=part, **keywords)
         launch(case, function, arguments, threads=count, **keywords)
         compare_arrays(call, arguments, expected, f"with threads={count}, compared with grid={part}")
+
+
+def _calls_with_blocks(case: Conformance, least: int, reason: str) -> Iterator[tuple[Call, Any, _Triple, _Triple, dict[str, Any]]]:
+    """Yield the calls whose grid has `least` blocks in a dimension: with the function, the grid, the block and the keyword of the block."""
+    pairs = [(sample, call) for sample, call in _calls_with_grids(case) if max(triple(call.grid)) >= least]
+    functions = [(call, function) for _, call, function in called_functions(case, pairs)]
+    with_block = [(call, function) for call, function in functions if call.block is not None or function.block is not None]
+    for call, function in applicable(with_block, reason):
+        given = {"block": call.block} if call.block is not None else {}
+        yield call, function, triple(call.grid), triple(given.get("block", function.block)), given
 
 
 #: The number of threads in the largest block that the row tries. No device has as many.
@@ -325,18 +326,11 @@ def float_scalars(case: Conformance) -> None:
 def all_scalars(case: Conformance) -> None:
     """A scalar of each type has its value in the kernel: its sign, its highest bits and each digit."""
     np = import_numpy()
-    if not case.scalars:
-        raise Skip("the case has no scalars: the backend gives no kernels that store a scalar")
-    spec = find_spec(case.kind)
-    try:
-        samples = runnable_samples(case, case.scalars)
-    except Skip as skip:  # the other rows have calls with scalars
-        raise Skip(f"the kernels that store a scalar need a compiler. {skip}") from None
-    for sample in samples:
+    for sample in kernels_of_row(case, case.scalars, "the case has no scalars: the backend gives no kernels that store a scalar"):
         module = runtime_module(case, sample)
         for name, info in sample.fmap.items():
             function, dtype = get_function(module, name), np.dtype(info.arg_types[1])
-            keywords = {} if spec is not None and not spec.has_grid else {"grid": 1} if function.block else {"grid": 1, "block": 1}
+            keywords = {} if not has_grid(case) else {"grid": 1} if function.block else {"grid": 1, "block": 1}
             for value in _extremes(dtype):
                 expected = np.array([value], dtype)
                 result = np.array([not value], dtype)
@@ -376,8 +370,7 @@ def _fixed_block(info: devmod.FunctionInfo) -> tuple[int, int, int] | None:
 @row("R34-gridless")
 def no_grid(case: Conformance) -> None:
     """A kind without a grid refuses grid=, block= and threads= with an ArgumentError that names the argument, before any launch."""
-    spec = find_spec(case.kind)
-    if spec is None or spec.has_grid:
+    if has_grid(case):
         raise Skip("a launch of this kind has a grid")
     for _, call, function in called_functions(case):
         require_equal(function.block, None, f"the block of {call.function!r}, whose launch has no threads")
@@ -566,10 +559,7 @@ def _wrong_names(names: list[str], call: Call) -> Iterator[tuple[str, str, list[
 
 
 def _calls_with_grids(case: Conformance) -> list[tuple[Sample, Call]]:
-    spec = find_spec(case.kind)
-    if spec is not None and not spec.has_grid:
-        return []
-    return [(sample, call) for sample, call in samples_with_calls(case) if call.grid is not None]
+    return [(sample, call) for sample, call in samples_with_calls(case) if call.grid is not None] if has_grid(case) else []
 
 
 def _interfaces(pairs: Iterable[tuple[Sample, Call]]) -> list[tuple[Sample, Call, devmod.Interface]]:
@@ -581,9 +571,4 @@ def _interfaces(pairs: Iterable[tuple[Sample, Call]]) -> list[tuple[Sample, Call
 def _function_with(case: Conformance, sample: Sample, call: Call, interface: dict[str, Any]) -> Any:
     """Return the called function of a module in which it has another interface."""
     info = sample.fmap[call.function].replace(interface=devmod.Interface.from_dict(interface))
-    return get_function(_module_with(case, sample, call, info), call.function)
-
-
-def _module_with(case: Conformance, sample: Sample, call: Call, info: devmod.FunctionInfo) -> devmod.Module:
-    """Return the backend's module of a sample, with another description of the called function."""
-    return devmod.create(case.kind, sample.code, sample.fmt, {**sample.fmap, call.function: info})
+    return get_function(module_with(case, sample, call.function, info), call.function)

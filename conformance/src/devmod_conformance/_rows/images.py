@@ -18,12 +18,13 @@ from devmod_conformance._rows._tools import (
     expect_error,
     get_function,
     import_numpy,
+    kernels_of_row,
     launch,
     list_devices,
+    module_with,
     require,
     require_equal,
     row,
-    runnable_samples,
     runtime_module,
     samples_with_calls,
 )
@@ -237,12 +238,12 @@ def _check_refused(case: Conformance, sample: Sample, call: Call, need: str, **f
 def subgroup_sizes(case: Conformance) -> None:
     """A function that requires a size of subgroups runs with it."""
     np = import_numpy()
-    if not case.subgroups:
-        raise Skip("the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it")
+    absent = "the case has no subgroups: the backend cannot require their size, or gives no kernel that shows it"
+    samples = kernels_of_row(case, case.subgroups, absent)
     device = default_device(case)
     able = [
         (sample, name, info.interface.subgroup)
-        for sample in _runnable(case, case.subgroups)
+        for sample in samples
         for name, info in sample.fmap.items()
         if info.interface is not None and _names(info) == ["result"] and info.interface.subgroup in device.subgroup_sizes
     ]
@@ -258,18 +259,8 @@ def subgroup_sizes(case: Conformance) -> None:
 
 
 def _image_samples(case: Conformance) -> list[Sample]:
-    if not case.images:
-        raise Skip("the case has no images: the backend does not support them, or gives no kernels with images")
     import_numpy()
-    return _runnable(case, case.images)
-
-
-def _runnable(case: Conformance, samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that can be compiled here. Without them this row alone is skipped: the other rows have samples of their own."""
-    try:
-        return runnable_samples(case, samples)
-    except Skip as skip:
-        raise Skip(f"the kernels of this row: {skip}") from None
+    return kernels_of_row(case, case.images, "the case has no images: the backend does not support them, or gives no kernels with images")
 
 
 def _functions(case: Conformance, names: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
@@ -332,5 +323,4 @@ def _module_with(case: Conformance, sample: Sample, name: str, **fields: Any) ->
     """Return the backend's module of a sample, in which the interface of a function has other fields."""
     info = sample.fmap[name]
     assert info.interface is not None
-    fmap = {**sample.fmap, name: info.replace(interface=info.interface.replace(**fields))}
-    return devmod.create(case.kind, sample.code, sample.fmt, fmap)
+    return module_with(case, sample, name, info.replace(interface=info.interface.replace(**fields)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from keyword import iskeyword
 from string import Template
 
@@ -10,12 +9,8 @@ import click
 
 from devmod import __version__
 from devmod.backend import is_valid_name
+from devmod_targets._text import header_files
 from devmod_targets.build.skeleton import SCHEMA_NAME, schema_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
 
 
 def package_files(name: str) -> dict[str, str]:
@@ -29,15 +24,8 @@ def package_files(name: str) -> dict[str, str]:
     if not is_valid_name(name) or iskeyword(name):
         raise click.UsageError(f"--torch: expected the name of a package of Python in lower case, such as fast_ops, got {name!r}")
     values = {"name": name, "distribution": name.replace("_", "-"), "version": __version__}
-    templates = _templates(files("devmod_targets._cli") / "templates" / "torch")
-    texts = {path.replace("/package/", f"/{name}/"): Template(text).substitute(values) for path, text in templates}
+    texts = {
+        path.replace("/package/", f"/{name}/").removesuffix(".tmpl"): Template(text).substitute(values)  # the suffix hides it from tools
+        for path, text in header_files("devmod_targets._cli", "templates/torch").items()
+    }
     return {**texts, SCHEMA_NAME: schema_text()}
-
-
-def _templates(folder: Traversable, at: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path of each file, and its template, whose suffix ``.tmpl`` hides it from tools."""
-    for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if each.is_dir():
-            yield from _templates(each, f"{at}{each.name}/")
-        else:
-            yield at + each.name.removesuffix(".tmpl"), each.read_text(encoding="utf-8")

@@ -18,6 +18,7 @@ from threading import Timer
 
 from devmod.errors import CompileError
 from devmod.worker import can_start_python, describe_exit, python_command, search_path
+from devmod_targets._executables import package_folders
 from devmod_targets.authoring import _process
 
 TYPE_CHECKING = False
@@ -38,10 +39,7 @@ def find_library(wheel: str, names: str) -> str:
 
     It is "" if the wheel is not installed, or if this program is frozen and can start no Python.
     """
-    from importlib.util import find_spec
-
-    spec = find_spec(wheel) if can_start_python() else None
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
+    for folder in package_folders(wheel) if can_start_python() else ():
         with suppress(OSError):
             for name in sorted(os.listdir(folder)):
                 if re.fullmatch(names, name):

@@ -69,24 +69,6 @@ class CompileRequest(Value):
         The folder of the project whose manifest has the source; "" for a source of `devmod.compile`.
     """
 
-    __slots__ = (
-        "data",
-        "defines",
-        "fmap",
-        "folder",
-        "include",
-        "language",
-        "listings",
-        "name",
-        "name_expressions",
-        "options",
-        "root",
-        "stem",
-        "strict",
-        "target",
-        "text",
-        "warnings_as_errors",
-    )
     text: str
     target: Any
     name: str
@@ -103,6 +85,7 @@ class CompileRequest(Value):
     strict: bool
     listings: bool
     root: str
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -180,7 +163,6 @@ class Payload(Value):
         Why such a program did not check the source, with the command that installs it; "" if one did, or the kind has none.
     """
 
-    __slots__ = ("code", "files", "fmap", "fmt", "kind", "origin", "source", "unvalidated", "validator")
     kind: str
     code: Code
     fmt: str
@@ -190,6 +172,7 @@ class Payload(Value):
     files: Mapping[str, str] | None
     validator: str
     unvalidated: str
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,

@@ -6,13 +6,13 @@ import ctypes
 import os
 import re
 from bisect import bisect_left
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from threading import Lock
 
 from devmod.errors import CompileError, ToolchainNotFoundError, own_module, pip_install
-from devmod.worker import Worker, can_start_python
+from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_targets._text import is_utf8
 
 TYPE_CHECKING = False
@@ -219,10 +219,19 @@ def _survives(request: dict[str, Any]) -> bool:
     if not can_start_python():
         return True
     try:
-        with Worker("devmod_targets.authoring._clang_trial", request) as worker:
+        with Worker(__name__, request) as worker:
             return worker.answer() is not None
     except OSError:
         return True
+
+
+def main(request: dict[str, Any]) -> None:
+    """Parse the program of a request in the new process, and answer if that does not end the process."""
+    answer, cindex = answer_writer(), _load().cindex
+    files = [tuple(each) for each in request["files"]]
+    with suppress(cindex.TranslationUnitLoadError):  # raised again in the first process
+        cindex.Index.create().parse(request["main"], args=request["arguments"], unsaved_files=files, options=request["options"])
+    answer(True)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from devmod.backend import temporary_folder
 from devmod.errors import ToolchainNotFoundError, not_installed
-from devmod_targets._executables import library_folders
+from devmod_targets._executables import library_folders, package_folders, version
 from devmod_targets.authoring._process import own_environment, run_program
 
 TYPE_CHECKING = False
@@ -53,10 +53,7 @@ def find_zig(*, kind: str, distribution: str = "ziglang") -> str:
     ToolchainNotFoundError
         The wheel is not installed; the message has the command that installs `distribution`.
     """
-    from importlib.util import find_spec
-
-    spec = find_spec("ziglang")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
+    for folder in package_folders("ziglang"):
         path = os.path.join(folder, "zig.exe" if os.name == "nt" else "zig")
         if os.path.isfile(path):
             return path
@@ -66,12 +63,7 @@ def find_zig(*, kind: str, distribution: str = "ziglang") -> str:
 
 def toolchain() -> str:
     """Return the name and the version of the wheel for an origin, such as "ziglang 0.17.0"."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return f"ziglang {version('ziglang')}"
-    except PackageNotFoundError:
-        return "ziglang"
+    return f"ziglang {version('ziglang')}".rstrip()
 
 
 def library_headers(zig: str, processor: str) -> LibraryHeaders:

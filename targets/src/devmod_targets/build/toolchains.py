@@ -7,7 +7,6 @@ of a program of the system is the digest of its file and of its libraries.
 from __future__ import annotations
 
 import glob
-import importlib.util
 import os
 import re
 import sys
@@ -20,7 +19,15 @@ import devmod_targets
 from devmod.backend import environment_text, find_program
 from devmod.errors import DevmodError
 from devmod.plugins import CORE, find_spec, registered
-from devmod_targets._executables import SHADER_LIBRARIES, file_digest, files_digest, libraries_in, libraries_of, library_folders
+from devmod_targets._executables import (
+    SHADER_LIBRARIES,
+    file_digest,
+    files_digest,
+    libraries_in,
+    libraries_of,
+    library_folders,
+    package_folders,
+)
 from devmod_targets._text import header_files
 from devmod_targets.build.closure import SystemHeaders
 from devmod_targets.build.matrix import suffix_of
@@ -125,7 +132,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
         return ""  # the version of Xcode cannot be read without running it
     wheels = dict.fromkeys((*_WHEELS[kind], *(("slangpy",) if is_slang else ())))
     installed = _installed() if wheels else {}
-    if "libclang" in _WHEELS[kind] and "libclang" not in installed and importlib.util.find_spec("clang"):
+    if "libclang" in _WHEELS[kind] and "libclang" not in installed and package_folders("clang"):
         return ""  # the library of another package, whose version is unknown
     parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
     files = [path for name in (*_PROGRAMS.get(kind, ()), *(("slangc",) if is_slang else ())) if (path := find_program(name))]
@@ -136,7 +143,8 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
         if package := find_package():
             files.append(os.path.join(package, "dist", "wasm", "naga_bg.wasm"))
     if kind == "cuda":
-        parts += [f"headers {_tree_digest(folder)}" for folder in _nvidia_headers()]
+        for folder in package_folders("nvidia"):  # it has a folder of headers for each version of CUDA
+            parts += [f"headers {_tree_digest(each)}" for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include"))]
         parts += _host_compiler() if "-compiler=nvcc" in target.split() else []
     if kind in _OWN_CLANG:
         files += _clang_files(_named_clang(options))
@@ -193,7 +201,7 @@ def _clang_headers(options: tuple[str, ...]) -> str:
     """Return the folder of the headers of a job's clang; "" if it is unknown."""
     clang = _named_clang(options)
     if not clang:
-        folders = [os.path.join(each, "lib", "include") for each in _zig_folders()]
+        folders = [os.path.join(each, "lib", "include") for each in package_folders("ziglang")]
     else:
         clang = os.path.realpath(clang)
         number = re.search(r"-(\d+)", os.path.basename(clang))
@@ -205,25 +213,10 @@ def _clang_headers(options: tuple[str, ...]) -> str:
 @cache
 def _library_headers() -> tuple[str, ...]:
     """Return the folders of the headers of C and C++ for Hexagon; () if they are not installed."""
-    for folder in _zig_folders():
+    for folder in package_folders("ziglang"):
         of_c, of_cpp = library_folders(folder, "hexagon")
         return (*of_cpp, *of_c)
     return ()
-
-
-def _zig_folders() -> Sequence[str]:
-    found = importlib.util.find_spec("ziglang")
-    return (found.submodule_search_locations or ()) if found else ()
-
-
-def _nvidia_headers() -> list[str]:
-    """Return the folders of NVIDIA's headers: its wheels put them into one folder for each version of CUDA."""
-    found = importlib.util.find_spec("nvidia")
-    return [
-        each
-        for folder in (found.submodule_search_locations or () if found else ())
-        for each in sorted(glob.glob(f"{glob.escape(folder)}/cu*/include"))
-    ]
 
 
 @cache

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from functools import cache
+
+from devmod_targets._executables import package_folders
+from devmod_targets._executables import version as version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 #: The distributions that contain the headers, and the part of their names in an origin.
 HEADERS = {"cuda headers": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl", "crt": "nvidia-cuda-crt"}
 
 
-def _packages() -> Iterator[str]:
-    """Yield the folders of the namespace package ``nvidia``."""
-    from importlib.util import find_spec
-
-    spec = find_spec("nvidia")
-    yield from (spec.submodule_search_locations or ()) if spec else ()
-
-
 def folders(major: int) -> tuple[str, ...]:
     """Return the folders of the wheels for one major version of CUDA."""
-    return tuple(folder for package in _packages() if os.path.isdir(folder := os.path.join(package, f"cu{major}")))
+    return tuple(folder for package in package_folders("nvidia") if os.path.isdir(folder := os.path.join(package, f"cu{major}")))
 
 
 def folder_of(program: str) -> str:
     """Return the folder of the newest wheels with a program, such as "bin/nvcc"; "" if it is not installed."""
-    import glob
-
-    roots = [root for package in _packages() for root in glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))]
+    roots = [root for package in package_folders("nvidia") for root in glob.glob(os.path.join(glob.escape(package), "cu[0-9]*"))]
     found = [root for root in roots if os.path.isfile(os.path.join(root, program))]
     return max(found, default="", key=lambda root: int("0" + os.path.basename(root)[2:]))
 
@@ -45,8 +37,6 @@ def include_folders(major: int) -> tuple[str, ...]:
 
 def library(major: int, name: str = "nvrtc") -> str:
     """Return the path of a library in its wheel; "" if the wheel is not installed."""
-    import glob
-
     for folder in folders(major):
         for pattern in (f"lib/lib{name}.so.{major}", f"bin/**/{name}*_{major}*_0.dll", f"bin/**/{name}64_{major}*_0.dll"):
             paths = glob.glob(pattern, root_dir=glob.escape(folder), recursive=True)
@@ -58,7 +48,6 @@ def library(major: int, name: str = "nvrtc") -> str:
 def preload(path: str) -> None:
     """Load a library of a wheel, so that cuda-bindings uses it and searches no toolkit of the system."""
     import ctypes
-    import glob
 
     folder, name = os.path.split(path)
     # NVRTC opens the library of its built-in functions by name. That of CUDA 13.0 has no run path, so it finds only a loaded one.
@@ -84,15 +73,3 @@ def load(name: str) -> Any:
         raise ImportError("the wheel is not installed")
     preload(path)
     return import_module(f"cuda.bindings.{name.lower()}")
-
-
-@cache
-def version(distribution: str) -> str:
-    """Return the version of a wheel; "" if it is not installed."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed_version
-
-    try:
-        return installed_version(distribution)
-    except PackageNotFoundError:
-        return ""

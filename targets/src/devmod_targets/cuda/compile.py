@@ -134,7 +134,8 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
         check_visible(request, ptx[0], programs[0].lowered)
     entries = [own_kernels(text, is_nvcc=is_nvcc) for text in ptx]
     _check_equal(archs, [dict.fromkeys(each) for each in entries])
-    fmaps, reader = read_functions(request, source, programs, entries, preprocessed[0] if preprocessed else None, early)
+    binaries = [(text, program.lowered, kernels) for text, program, kernels in zip(ptx, programs, entries, strict=True)]
+    fmaps, reader = read_functions(request, source, binaries, programs[0].version, preprocessed[0] if preprocessed else None, early)
     _check_equal(archs, fmaps)
     toolchain = [compiler.toolchain(preprocessed) if preprocessed else nvrtc.toolchain(), *filter(None, [reader])]
     if fmt == "fatbin":

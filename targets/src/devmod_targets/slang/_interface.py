@@ -15,7 +15,7 @@ from devmod_targets.slang._driver import reflection_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
@@ -439,3 +439,23 @@ def member_bytes(member: Member) -> int:
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         size += (count - 1) * stride
     return size
+
+
+def numbers_of(members: Iterable[Member], start: int = 0, bool_bytes: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the bytes of each number in some members, whose arrays may have any length."""
+    for member in members:
+        code, bits, lanes = parse_dtype(member.type or "uint8")
+        size = bool_bytes if member.type == "bool" else array_bytes((code, bits, 1))
+        for place in _places(member.shape, member.strides, start + member.offset):
+            if member.members:
+                yield from numbers_of(member.members, place, bool_bytes)
+            else:
+                yield from ((place + size * lane, size) for lane in range(lanes))
+
+
+def _places(shape: Sequence[int], strides: Sequence[int], start: int) -> Iterator[int]:
+    """Yield the offset of each element of an array."""
+    if not shape:
+        yield start
+    for number in range(shape[0] if shape else 0):
+        yield from _places(shape[1:], strides[1:], start + strides[0] * number)

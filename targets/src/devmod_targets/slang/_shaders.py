@@ -7,16 +7,17 @@ names, the order and what a value is come from Slang's reflection. Both must agr
 from __future__ import annotations
 
 import re
+from itertools import islice
 from math import prod
 from typing import NamedTuple
 
 from devmod import Block, Member, Origin, Param
 from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
+from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import function_name, translate
-from devmod_targets.slang._interface import member_bytes, read_arguments
+from devmod_targets.slang._interface import member_bytes, numbers_of, read_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -460,7 +461,7 @@ def _unused(argument: Argument, kind: str, at: Place) -> Param:
     return with_members(Param(argument.name, kind, f"uint8x{size}" if size > 1 else "uint8", argument.access, at, 4), argument.members)
 
 
-#: The offset of a number, and its bits.
+#: The offset of a number, and its bytes.
 _Number = tuple[int, int]
 
 
@@ -470,35 +471,9 @@ def _agree(own: Sequence[Member], members: Sequence[Member]) -> bool:
 
 
 def _numbers_of(type_: str, members: Sequence[Member], offset: int) -> list[_Number]:
-    """Return the numbers of a value; [] for bytes, and for too many."""
+    """Return the numbers of a value; [] for bytes, and for too many. A bool of a block has 32 bits."""
     code, bits, _ = parse_dtype(type_) if type_ else (0, 0, 0)
     if not members and type_ and (code, bits) != (1, 8):
         members = (Member("", type_),)
-    try:
-        return _numbers(members, offset)
-    except FormatError:
-        return []
-
-
-def _numbers(members: Sequence[Member], base: int) -> list[_Number]:
-    """Return the numbers of a struct. A bool of a block has 32 bits."""
-    result: list[_Number] = []
-    for member in members:
-        for offset in _offsets(member, base):
-            if member.members:
-                result += _numbers(member.members, offset)
-            else:
-                _, bits, lanes = parse_dtype("uint32" if member.type == "bool" else member.type)
-                result += [(offset + lane * bits // 8, bits) for lane in range(lanes)]
-            if len(result) > _MAX_SCALARS:
-                raise FormatError("too many numbers")
-    return result
-
-
-def _offsets(member: Member, base: int) -> Iterator[int]:
-    offsets = [base + member.offset]
-    for count, stride in zip(member.shape, member.strides, strict=True):
-        if len(offsets) * count > _MAX_SCALARS:
-            raise FormatError("too many numbers")
-        offsets = [offset + number * stride for offset in offsets for number in range(count)]
-    return iter(offsets)
+    numbers = [*islice(numbers_of(members, offset, 4), _MAX_SCALARS + 1)]
+    return numbers if len(numbers) <= _MAX_SCALARS else []

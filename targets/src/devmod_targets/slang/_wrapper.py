@@ -17,7 +17,7 @@ from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
 from devmod_targets.slang._driver import function_name
-from devmod_targets.slang._interface import read_arguments
+from devmod_targets.slang._interface import numbers_of, read_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -470,23 +470,4 @@ def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
 
 def _numbers(members: Iterable[Member]) -> Iterator[tuple[int, int]]:
     """Yield the offset and the bytes of each number, up to a limit: the reflection may have arrays of any length."""
-    return islice(_all_numbers(members, 0), _MAX_NUMBERS)
-
-
-def _all_numbers(members: Iterable[Member], start: int) -> Iterator[tuple[int, int]]:
-    for member in members:
-        for place in _places(member.shape, member.strides, start + member.offset):
-            if member.members:
-                yield from _all_numbers(member.members, place)
-            else:
-                code, bits, lanes = parse_dtype(member.type)
-                size = array_bytes((code, bits, 1))
-                yield from ((place + size * lane, size) for lane in range(lanes))
-
-
-def _places(shape: Sequence[int], strides: Sequence[int], start: int) -> Iterator[int]:
-    """Yield the offset of each element of an array."""
-    if not shape:
-        yield start
-    for number in range(shape[0] if shape else 0):
-        yield from _places(shape[1:], strides[1:], start + strides[0] * number)
+    return islice(numbers_of(members), _MAX_NUMBERS)

@@ -38,26 +38,25 @@ if TYPE_CHECKING:
     from devmod_targets.authoring._mangled import MangledName, TypeNode
     from devmod_targets.cuda._textures import ObjectUse
     from devmod_targets.cuda.nvcc import PreprocessedSource
-    from devmod_targets.cuda.nvrtc import Program
     from devmod_targets.cuda.signatures.source import SourceKernel, SourceKernels
+
+    #: The PTX, the symbol of each name expression, and the kernels of `own_kernels`.
+    Binary = tuple[str, Mapping[str, str], Mapping[str, KernelEntry]]
 
 
 #: The variable of the probe.
 _PROBE = "devmod_signature"
-_STANDARD = re.compile(r"--?std=(c\+\+\d\d)")
 #: The instance in a launch such as ``scale<float><<<1, 32>>>(x)``.
 _LAUNCHED = re.compile(r"([A-Za-z_:][\w:]*<[^<>;{}()]*>)\s*<<<")
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
-_DEFAULT_STANDARD, _DEFAULT_ARCH = "c++17", "90"
-#: The standards before the one that the prelude needs. They have the same types.
-_OLD_STANDARDS, _OLDEST_STANDARD = ("c++98", "c++03"), "c++11"
+_DEFAULT_ARCH = "90"
 
 
 def read_functions(
     request: CompileRequest,
     source: SelfContainedSource,
-    programs: Sequence[Program],
-    entries: Sequence[Mapping[str, KernelEntry]],
+    binaries: Sequence[Binary],
+    version: tuple[int, int],
     preprocessed: PreprocessedSource | None = None,
     early: SourceKernels | None = None,
 ) -> tuple[list[dict[str, FunctionInfo]], str]:
@@ -67,10 +66,10 @@ def read_functions(
     ----------
     request, source
         The request, and its self-contained source.
-    programs
+    binaries
         The result of the compiler for each architecture.
-    entries
-        The kernels of each program, of `own_kernels`.
+    version
+        The version of the compiler.
     preprocessed
         The preprocessed program of nvcc; None for NVRTC. libclang then reads the symbols of the expressions, and nothing is compiled again.
     early
@@ -90,15 +89,13 @@ def read_functions(
     CompileError
         The source has no kernel, or the signature of a kernel contradicts its PTX.
     """
-    texts = [program.ptx.decode() for program in programs]
-    symbols = [program.lowered for program in programs]
     try:
-        kernels, reader = _read_kernels(request, source, list(zip(texts, symbols, entries, strict=True)), programs, preprocessed, early)
+        kernels, reader = _read_kernels(request, source, binaries, version, preprocessed, early)
     except ToolchainNotFoundError:
         # Without reflection, empty fields of a declared function cannot be filled in. nvcc has no symbols of name expressions.
         if not request.fmap or not all(info.arg_types for info in request.fmap.values()) or (preprocessed and request.name_expressions):
             raise
-        kernels = [declared_kernels(request, each.values(), lowered) for each, lowered in zip(entries, symbols, strict=True)]
+        kernels = [declared_kernels(request, each.values(), lowered) for _, lowered, each in binaries]
         reader = ""
     if not all(kernels):
         raise request.error(
@@ -106,8 +103,8 @@ def read_functions(
             "such as name_expressions=['scale<float>']"
         )
     fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
-    for fmap, each in zip(fmaps, entries, strict=True):
-        _check_sizes(request, fmap, each)
+    for fmap, (_, _, entries) in zip(fmaps, binaries, strict=True):
+        _check_sizes(request, fmap, entries)
     return fmaps, reader
 
 
@@ -125,21 +122,20 @@ def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], entr
 def _read_kernels(
     request: CompileRequest,
     source: SelfContainedSource,
-    binaries: Sequence[tuple[str, Mapping[str, str], Mapping[str, KernelEntry]]],
-    programs: Sequence[Program],
+    binaries: Sequence[Binary],
+    version: tuple[int, int],
     preprocessed: PreprocessedSource | None,
     early: SourceKernels | None,
 ) -> tuple[list[dict[str, ReflectedFunction]], str]:
-    """Return the kernels of each binary by name, and the version of libclang. `binaries` has PTX, symbols of expressions, and kernels."""
-    expressions = list(programs[0].lowered)
+    """Return the kernels of each binary by name, and the version of libclang."""
+    expressions = list(binaries[0][1])
     target = next((match[1] for ptx, _, _ in binaries if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
     named = {symbol for _, lowered, _ in binaries for symbol in lowered.values()}
     expressions += source_instances(sorted({symbol for _, _, kernels in binaries for symbol in kernels} - named))
     if early is not None and {*expressions} <= {*_expected_instances(request, source)}:
         source_kernels = early
     else:
-        macros, standard = _macros(target, programs[0].version), _standard(source.options)
-        source_kernels = read_source(request, source, standard=standard, macros=macros, expressions=expressions, preprocessed=preprocessed)
+        source_kernels = read_source(request, source, expressions, macros=_macros(target, version), preprocessed=preprocessed)
     if preprocessed is not None:
         binaries = [(ptx, source_kernels.lowered(lowered, kernels), kernels) for ptx, lowered, kernels in binaries]
     matched = [match_kernels(kernels, lowered, source_kernels) for _, lowered, kernels in binaries]
@@ -161,26 +157,13 @@ def read_early(request: CompileRequest, source: SelfContainedSource, preprocesse
     The result is useless if the PTX has other instances of templates than those that are expected. Return None if libclang fails.
     """
     with suppress(CompileError):
-        return read_source(
-            request,
-            source,
-            standard=_standard(source.options),
-            macros=(),
-            expressions=_expected_instances(request, source),
-            preprocessed=preprocessed,
-        )
+        return read_source(request, source, _expected_instances(request, source), preprocessed=preprocessed)
     return None
 
 
 def _expected_instances(request: CompileRequest, source: SelfContainedSource) -> list[str]:
     """Return the name expressions, and the instances of templates that host code launches."""
     return list(dict.fromkeys([*request.name_expressions, *_LAUNCHED.findall(source.text)]))
-
-
-def _standard(options: Sequence[str]) -> str:
-    """Return the C++ standard for libclang."""
-    standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
-    return _OLDEST_STANDARD if standard in _OLD_STANDARDS else standard
 
 
 #: The symbols of the kernels that Thrust and CUB launch from host code. They contain the architecture.

@@ -213,10 +213,9 @@ class SourceKernels:
 def read_source(
     request: CompileRequest,
     source: SelfContainedSource,
-    *,
-    standard: str,
-    macros: Sequence[tuple[str, str]],
     expressions: Sequence[str],
+    *,
+    macros: Sequence[tuple[str, str]] = (),
     preprocessed: PreprocessedSource | None = None,
 ) -> SourceKernels:
     """Parse a program and return its kernels.
@@ -225,12 +224,10 @@ def read_source(
     ----------
     request, source
         The request, and its self-contained source.
-    standard
-        The C++ standard, such as "c++17".
-    macros
-        The macros that the compiler predefines for the architecture and its version.
     expressions
         The name expressions of template instances.
+    macros
+        The macros that the compiler predefines for the architecture and its version.
     preprocessed
         The preprocessed program, if a compiler with a preprocessor of its own has compiled it.
 
@@ -262,7 +259,7 @@ def read_source(
     arguments = [*_LANGUAGE, "-nostdinc", "-undef"]
     # The functions of a preprocessed program have no attributes of the host and the device: clang overloads functions by them.
     arguments += ["-Xclang", "-fno-cuda-host-device-constexpr"] if preprocessed is not None else []
-    arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", head_path]
+    arguments += [f"-std={_standard(source.options)}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", head_path]
 
     def parse(flags: int = 0) -> Any:
         return library.parse(main, arguments, files, kind="cuda", description=f"the CUDA C++ source {request.name}", options=flags)
@@ -291,6 +288,18 @@ def read_source(
         files[0] = (main, text + appended + "".join(f"\nstatic_assert(sizeof({name}));" for name in incomplete))
         kernels = read()
     return kernels
+
+
+_STANDARD = re.compile(r"--?std=(c\+\+\d\d)")
+_DEFAULT_STANDARD = "c++17"
+#: The standards before the one that the prelude needs. They have the same types.
+_OLD_STANDARDS, _OLDEST_STANDARD = ("c++98", "c++03"), "c++11"
+
+
+def _standard(options: Sequence[str]) -> str:
+    """Return the C++ standard for libclang."""
+    standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
+    return _OLDEST_STANDARD if standard in _OLD_STANDARDS else standard
 
 
 #: What gcc's headers use and clang lacks, and the macro of CUDA that `_restored` writes.
