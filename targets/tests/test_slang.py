@@ -454,7 +454,7 @@ def test_a_crash_of_slang_is_an_error_of_one_source() -> None:
 @pytest.mark.once
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
-    "names", [("basics", "generic", "error"), pytest.param(("parameters", "images", "error"), marks=pytest.mark.volume)]
+    "names", [("generic", "error"), pytest.param(("basics", "parameters", "images", "error"), marks=pytest.mark.volume)]
 )
 def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...]) -> None:
     """One process of Slang's library translates all sources, so errors and other targets come between them."""
@@ -476,7 +476,7 @@ def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...]) -
         return results([request])
 
     expected = {key: value for request in requests for key, value in alone(request).items()}
-    assert sum(isinstance(each, bytes) for each in expected.values()) == 2 * len(KINDS)
+    assert sum(isinstance(each, bytes) for each in expected.values()) == (len(names) - 1) * len(KINDS)
     _library.close_idle()
     assert results(requests) == expected
     assert results(reversed(requests)) == expected
@@ -495,8 +495,8 @@ def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
         lines = Path(f"/proc/{process._process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
-    before = memory_after(10)
-    assert memory_after(40) - before < 20 << 10  # each request takes 1.3 MiB
+    before = memory_after(5)
+    assert memory_after(20) - before < 10 << 10  # each request takes 1.3 MiB
 
 
 def test_neither_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
