@@ -653,6 +653,17 @@ def test_threads_that_call_one_prepared_program_take_turns() -> None:
     assert total.numpy().tolist() == [2000] * 4
 
 
+def test_a_number_that_a_later_call_cannot_convert_and_what_no_step_writes() -> None:
+    source = "kernel void put(global int *y, int k) { int i = get_global_id(0); if (i != 1) y[i] = k; }"
+    steps = ["put(y=y, k=k, threads=3)", "put(y=y, k=k, threads=3)"]
+    f = devmod.program("p", devmod.compile(source, "opencl", block=1), inputs=["k: int64"], outputs=["y: int32[3]"], steps=steps)["p"]
+    assert f(7, y=np.full(3, -1, "int32")).tolist() == [7, -1, 7]  # an output that is given keeps what is not written
+    text = "the opencl program 'p', step 1: the opencl function 'put': argument 2 'k': 1099511627776 does not fit int32"
+    assert refusal(lambda: f(2**40)).startswith(text)
+    f(7)
+    assert refusal(lambda: f(2**40)).startswith(text)
+
+
 # -- interrupts and forks
 
 
@@ -660,6 +671,7 @@ INTERRUPTED = """
 import sys
 sys.path.insert(0, TESTS)
 import random, signal
+from contextlib import suppress
 from test_program_calls import *
 from devmod_runtime._program.temporaries import memory_of
 f = normalize("opencl")["normalize"]
@@ -680,8 +692,23 @@ while interrupts < 100:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         interrupts += 1
-    assert not memory_of(stream).lock.locked()
+    assert not memory_of(stream)._lock._is_owned() and not memory_of(stream)._is_used
     assert equal(f(X[:rows], W, stream=stream), expected(X[:rows]))
+
+
+def call_in_handler(*_):  # in the middle of another call
+    calls.append(equal(f(X, W, stream=stream), expected()))
+    with suppress(devmod.LaunchError):  # "a handler of a signal launches a prepared program that the signal interrupted"
+        bound()
+
+calls = []
+signal.signal(signal.SIGALRM, call_in_handler)
+while len(calls) < 100:
+    signal.setitimer(signal.ITIMER_REAL, rng.random() * 0.001 + 1e-6)
+    assert equal(f(X, W, stream=stream), expected())
+    bound()
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert all(calls)
 import os
 child = os.fork()
 if not child:

@@ -417,6 +417,7 @@ def test_a_program_in_a_program_is_its_steps() -> None:
     ]
     double = ("*", "m", 2)
     assert program.requires == (
+        ("<=", "m", 2**31 - 1),  # k is an int32
         ("==", ("%", "m", 4), 0),
         ("==", "norm_1_c", 4),
         ("==", double, "m"),  # v is its output, of the length of u
@@ -429,6 +430,20 @@ def test_a_program_in_a_program_is_its_steps() -> None:
         Step("fill", {"y": "v", "value": 1}, threads=(double,)),
         Step("add", {"x": "w", "y": "norm_2_t", "n": ("*", double, 4), "a": 1}, threads=("norm_1_c",)),
         Step("add", {"x": "norm_2_t", "y": "v", "n": double, "a": 1}, threads=(double, 4)),
+    )
+
+
+def test_the_types_and_the_lengths_of_a_program_in_a_program_hold() -> None:
+    small = inner(inputs=["x: float32[4]", "a: float32 = 2.0", "k: uint8 = 3"], outputs=["y: float32[4]"], requires=[], steps=[
+        "fill(y=y, value=a, threads=4)", "add(x=w, y=t, n=k, a=a, threads=c)", "add(x=x, y=y, n=k, a=a, threads=4)",
+    ], temporaries=["t: float32[4]"])  # fmt: skip
+    program = read(make(kernels=small, steps=["norm(x=x, y=y, k=n - 5)"]))
+    assert program.requires == (("<=", 0, ("-", "n", 5)), ("<=", ("-", "n", 5), 255), ("==", 4, "n"))
+    assert refused(kernels=small, inputs=["x: float32[n]", "i: int32"], steps=["norm(x=x, y=y, k=i)"]).startswith(
+        "the program 'p', step 1 ('norm'): its argument 'k': the program takes uint8, and 'i' is int32. It is norm("
+    )
+    assert refused(kernels=small, inputs=["x: float32[5]"], outputs=["y: float32[4]"], steps=["norm(x=x, y=y)"]).startswith(
+        "the program 'p', step 1 ('norm'): its argument 'x' has a length of 4, and that of 'x' is 5. It is norm("
     )
 
 
@@ -523,6 +538,30 @@ def test_a_program_of_merged_files_is_in_a_module_of_its_own() -> None:
     assert refused(name="one", kernels=both) == (
         "the program 'one': the module is of merged files, one of which has a program of this name; take another name"
     )
+
+
+def test_kernels_and_constants_of_merged_files_that_differ() -> None:
+    """A program would run with those of the first."""
+    other = devmod.create_with_fallback("opencl", b"kernel void other() {}", "cl", dict(opencl().functions))
+    both = devmod.bundle(make(name="one"), make(name="two", kernels=other), mixed=True)
+    text = "the kernel 'add' of merged files is not the same in all; make the program from one"
+    assert refused(name="three", kernels=both, steps=["one(x=x, y=y)", "two(x=x, y=y)"]) == f"the program 'three': {text}"
+    assert refused(name="three", kernels=devmod.bundle(other, *make(name="one").imports, mixed=True)) == f"the program 'three': {text}"
+    merged = devmod.bundle(inner(), inner(), mixed=True)
+    text = "the program 'p': constants: several const_loaders have 'w', as those of merged files"
+    assert refused(kernels=merged, steps=["norm(x=x, y=y)"]) == text
+
+
+def test_files_whose_programs_take_other_arguments_are_not_bundled() -> None:
+    """One call could not reach both."""
+    first = make(temporaries=["t: float32[n]"], steps=["fill(y=t, value=0.0, threads=n)", "add(x=t, y=y, n=n, a=a, threads=n)"])
+    devmod.bundle(first, make())
+    swapped = {"inputs": ["a: float32 = 2.0", "x: float32[n]"]}
+    for changes in (swapped, {"inputs": ["x: float32[n]", "a: float32 = 3.0"]}, {"inputs": ["x: float32[n, 1]", "a: float32 = 2.0"]}):
+        with pytest.raises(FormatError, match="take different arguments in the function 'p'"):
+            devmod.bundle(first, make(**changes))
+    with pytest.raises(FormatError, match=r"\n  1\. x: float32\[n\]     2\. x: float32\[n\]     <- differs\n"):
+        devmod.bundle(first, make(**swapped))
 
 
 def test_a_program_with_unknown_needs_is_no_step() -> None:

@@ -27,6 +27,7 @@ from devmod_readers.programs import (
     check_names,
     constant_of,
     gradient_of,
+    integer_range,
     interface_of,
     mismatch,
     pack_steps,
@@ -359,6 +360,7 @@ class _ProgramCall:
         #: What stands for each name of the inner program.
         self._values = dict(arguments)
         pairs: list[tuple[Array, Array]] = []
+        ranges: list[tuple[str, Expression, Expression]] = []
         for each in own:
             value = arguments[each.name]
             if isinstance(each, Array):
@@ -367,6 +369,8 @@ class _ProgramCall:
                     raise _Problem(f"its argument {each.name!r} is written, and {value!r} is given to another argument too")
             elif problem := mismatch(outer, value, devmod.Param(each.name, "scalar", each.type)):
                 raise _Problem(f"its argument {each.name!r}: {problem.replace('the kernel takes', 'the program takes')}")
+            elif each.is_integer and not isinstance(value, int):
+                ranges += _range_of(each, value, outer.declared.get(value))
         for array, target in pairs:
             self._bind(array, target)
         for array in inner.arrays("constant"):
@@ -374,12 +378,13 @@ class _ProgramCall:
         for other in inner.declared.values():
             if isinstance(other, Sampler) or getattr(other, "role", "") == "temporary":
                 self._add(other, self._new_name(other.name))
-        self.requires = [
-            ("==", one, two)
-            for array, target in pairs
-            for one, two in zip(map(self._replaced, array.shape), target.shape, strict=True)
-            if one != two
-        ]
+        self.requires = ranges
+        for array, target in pairs:
+            for one, two in zip(map(self._replaced, array.shape), target.shape, strict=True):
+                if isinstance(one, int) and isinstance(two, int) and one != two:
+                    raise _Problem(f"its argument {array.name!r} has a length of {one}, and that of {target.name!r} is {two}")
+                if one != two:
+                    self.requires.append(("==", one, two))
         self.requires += [(name, self._replaced(one), self._replaced(two)) for name, one, two in inner.requires]
         self.steps = [
             Step(
@@ -442,6 +447,18 @@ class _ProgramCall:
         return self._values.get(value, value) if isinstance(value, str) else value
 
 
+def _range_of(scalar: Scalar, value: Any, given: object) -> list[tuple[str, Expression, Expression]]:
+    """Return what an expression must meet for an integer of an inlined program. `given` is the scalar that it is, if it is one."""
+    low, high = integer_range(scalar.type)
+    least, greatest = integer_range(given.type if isinstance(given, Scalar) else "int64")
+    if not isinstance(given, Scalar):
+        is_length = isinstance(value, str)
+        return [("<=", low, value)] * (low > (0 if is_length else least)) + [("<=", value, high)] * (high < greatest)
+    if least < low or greatest > high:
+        raise _Problem(f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}")
+    return []
+
+
 _CALL_ROLES = ("input", "output", "update")
 
 
@@ -484,6 +501,7 @@ class Parts:
         kernels = [each for each in roots if each.kind not in (_KIND, "const_loader")]
         if not kernels:
             raise _error(name, "its kernels are a module with kernels, and this one has none")
+        self._nodes = kernels
         # The node that other programs import, or a new one.
         self._kernels = kernels[0] if len(kernels) == 1 and kernels[0].kind == "bundle" else devmod.bundle(*kernels, mixed=True)
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
@@ -517,6 +535,11 @@ class Parts:
         for array in program.arrays("constant"):
             constant_of(program, array, self._constants)
         info, code = interface_of(program), pack_steps(program)
+        # All kernels get into one bundle, also for the programs that stay in their module.
+        for each in (info, *(() if self._others else self.infos.values())):
+            used: Any = each.interface.extra.get("kernels", ()) if each.interface is not None else ()
+            if several := [kernel for kernel in used if len(self._meanings(kernel)) > 1]:
+                raise _error(name, f"the kernel {quote_name(several[0])} of merged files is not the same in all; make the program from one")
         self._programs[name] = read_program(name, info, code)  # inlined expressions and temporaries may exceed a bound
         self.infos[name], self._codes[name] = info, code
         self._added.append(name)
@@ -542,6 +565,12 @@ class Parts:
         program = self._programs[name] = read_program(name, info, self._codes.get(name, b""))
         check_names(program)
         return program
+
+    def _meanings(self, kernel: str) -> set[tuple[bytes, ...]]:
+        """Return the bytes of a kernel's candidates in each of several nodes that have it."""
+        nodes = [each for each in self._nodes if kernel in each.function_names] if len(self._nodes) > 1 else []
+        several = [getattr(each, "candidates", (each,)) for each in nodes] if len(nodes) > 1 else []
+        return {tuple(each.save_to_bytes() for each in group if kernel in each.function_names) for group in several}
 
     def candidates(self, kernel: str) -> list[Candidate]:
         """Return the candidates of a kernel."""

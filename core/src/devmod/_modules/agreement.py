@@ -17,6 +17,7 @@ from devmod._util.text import escape, escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 from devmod._values.info import block_text
 from devmod._values.param import Param, is_value, member_text, members_by_value, parameter_text
+from devmod._values.shapes import declaration_text
 from devmod.errors import DevmodError, FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
@@ -286,6 +287,9 @@ def _flattened_names(interfaces: Sequence[Interface]) -> frozenset[str]:
 def _form(interface: Interface, flattened: frozenset[str]) -> Form:
     """Return the parameters of a call, in the order of the interface. Structs remain if their members' names are not unique."""
     params = [param for param in interface.params if param.default is None]
+    if any("role" in param.extra for param in params):  # a program, whose shapes and order are those of a call by position too
+        arguments = [param for param in params if param.extra.get("role") in ("input", "update", "output")]
+        return {param.name: param.replace(extra={**param.extra, "place": place}) for place, param in enumerate(arguments, 1)}
     flat = [each for param in params for each in ((members_by_value(param) if param.name in flattened else ()) or (param,))]
     form: Form = {each.name: each for each in flat}
     return form if len(form) == len(flat) else {param.name: param for param in params}
@@ -308,6 +312,8 @@ def _all_agree(params: Iterable[Param | Member]) -> bool:
 
 def _agree(first: Param | Member, second: Param | Member) -> bool:
     """Return whether one value fits two parameters."""
+    if any(getattr(first, "extra", {}).get(key) != getattr(second, "extra", {}).get(key) for key in ("role", "shape", "value", "place")):
+        return False
     first, second = _value_of(first), _value_of(second)
     (kind, *one), (other_kind, *other) = _class_of(first), _class_of(second)
     if kind != other_kind or (one and other and one != other) or len({_format_of(first), _format_of(second)} - {""}) > 1:
@@ -371,6 +377,8 @@ def _common_text(params: Sequence[Param | Member]) -> str:
 
 
 def _text(param: Param | Member) -> str:
+    if isinstance(param, Param) and "place" in param.extra:
+        return f"{param.extra['place']}. {declaration_text(param)}"
     return parameter_text(param) if isinstance(param, Param) else member_text(param)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from devmod import _import_wheel
 from devmod._modules.choice import describe_candidate, interface_of, program_kernels
 from devmod._plugins.specs import find_spec
-from devmod.errors import FormatError, pip_install, quote_name
+from devmod.errors import FormatError, list_names, pip_install, quote_name
 from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
@@ -33,6 +33,14 @@ def read_program(name: str, module: Module) -> Any:
     if spec is not None and module.format not in spec.formats:
         advice = pip_install("--upgrade devmod-core devmod-runtime")
         raise FormatError(f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}", kind=PROGRAM)
+    interface = module.functions[name].interface
+    if interface is not None and interface.needs:
+        raise FormatError(
+            f"the program {quote_name(name)} needs {list_names(interface.needs)}, which a newer devmod reads: "
+            f"{pip_install('--upgrade devmod-core devmod-runtime')}",
+            kind=PROGRAM,
+            function=name,
+        )
     program = readers.read_program(name, module.functions[name], code.get(name, b""))
     readers.check_names(program)
     return program

@@ -5,7 +5,16 @@ docs/formats.md has the layout.
 
 from __future__ import annotations
 
-from devmod_readers.programs._check import Candidate, arguments_of, check_kernels, check_names, constant_of, gradient_of, mismatch
+from devmod_readers.programs._check import (
+    Candidate,
+    arguments_of,
+    check_kernels,
+    check_names,
+    constant_of,
+    gradient_of,
+    integer_range,
+    mismatch,
+)
 from devmod_readers.programs._expressions import (
     COMPARISONS,
     MAX_DEPTH,
@@ -39,6 +48,7 @@ __all__ = [
     "constant_of",
     "evaluate",
     "gradient_of",
+    "integer_range",
     "interface_of",
     "mismatch",
     "names_in",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from devmod_readers.programs._model import BINDING, Array, Program, Sampler, Sca
 _RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
 _INTEGERS, _BOOL = (0, 1), 6
+#: The formats of Python's struct for floats that are smaller than Python's.
+_FLOATS = {"float16": "e", "float32": "f"}
 #: The types of scalars.
 _SCALARS = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bfloat16", "bool")
 _NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
@@ -182,19 +185,21 @@ def _described(each: Array | Scalar | Sampler) -> str:
 def constant_of(program: Program, array: Array, modules: Iterable[Module]) -> devmod.Array:
     """Return a constant of a program from a const_loader among modules. FormatError if none has it with its type and rank."""
     problem = f"the module of the kernels has no const_loader with {quote_name(array.name)}"
+    values = []
     for module in modules:
-        if module.kind != "const_loader":
-            continue
-        try:
-            value = module.get_global(array.name)
-        except FunctionNotFoundError as error:
-            problem = str(error)
-            continue
+        if module.kind == "const_loader":
+            try:
+                values.append(module.get_global(array.name))
+            except FunctionNotFoundError as error:
+                problem = str(error)
+    if len(values) > 1:
+        problem = f"several const_loaders have {quote_name(array.name)}, as those of merged files"
+    elif values:
+        (value,) = values
         if (value.dtype, len(value.shape)) == (array.type, len(array.shape)):
             return value
         found = f"{quote_name(array.name)} is an array of {value.dtype} of {len(value.shape)} dimensions"
         problem = f"{found}; declared is {array.type} of {len(array.shape)}"
-        break
     raise _error(program, _Problem(f"constants: {problem}"), ())
 
 
@@ -385,7 +390,7 @@ def mismatch(program: Program, value: Any, target: Param | Member) -> str:
 
 def _number_mismatch(value: Any, wanted: str, given: str = "", taker: str = "the kernel takes") -> str:
     """Return why a number of a type cannot be one of another, as a clause. Without a type it is a literal or an integer expression."""
-    code, bits, lanes = parse_dtype(wanted)
+    code, _, lanes = parse_dtype(wanted)
     own = parse_dtype(given)[0] if given else {bool: _BOOL, float: 2}.get(type(value), 0)
     if lanes != 1:
         return f"{_shown(value)} is a number, and {taker} {wanted}"
@@ -393,10 +398,21 @@ def _number_mismatch(value: Any, wanted: str, given: str = "", taker: str = "the
         what = "a boolean" if own == _BOOL else "an integer" if own in _INTEGERS else "a float"
         return f"{_shown(value)} is {what}, and {taker} {wanted}"
     if type(value) is int and code in _INTEGERS:
-        low, high = (0, 2**bits - 1) if code == 1 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        low, high = integer_range(wanted)
         if not low <= value <= high:
             return f"{value} is not between {low} and {high}, and {taker} {wanted}"
+    if type(value) in (int, float) and wanted in _FLOATS:
+        try:
+            struct.pack(_FLOATS[wanted], value)
+        except OverflowError:
+            return f"{value} is too large for {wanted}"
     return ""
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Return the least and the greatest value of a type of integers."""
+    code, bits, _ = parse_dtype(dtype)
+    return (0, 2**bits - 1) if code == 1 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def _buffer_mismatch(array: Array, target: Param | Member) -> str:

@@ -136,7 +136,7 @@ class Program(NamedTuple):
         """What a call takes, in order: inputs without a default, updates, and scalars with a default."""
         given = [each for each in self.declared.values() if isinstance(each, Scalar) or (isinstance(each, Array) and each.role == "input")]
         defaults = [each for each in self.scalars if each.default is not None]
-        return [*(each for each in given if each not in defaults), *self.arrays("update"), *defaults]
+        return [*(each for each in given if getattr(each, "default", None) is None), *self.arrays("update"), *defaults]
 
     @property
     def size_names(self) -> set[str]:

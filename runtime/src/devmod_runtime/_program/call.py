@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from threading import Lock
+from threading import RLock
 
 from devmod._arrays.elements import bytes_of
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
+from devmod.errors import LaunchError
 from devmod_readers.programs import Array, ExpressionError, Sampler, bind_lengths, evaluate
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import HostView, host_view
@@ -227,9 +228,8 @@ class ProgramCall:
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         """Queue the launches of a call that is not prepared."""
         stream = self._stream
-        pool = memory_of(stream)
-        with pool.lock:
-            buffers = pool.take(self._shapes.sizes, stream)
+        with memory_of(stream).of_call() as memory:
+            buffers = memory.take(self._shapes.sizes, stream)
             plan = self._plan or self._new_plan(arrays, buffers)
             slots += buffers
             with stream.batch() if stream.gathers else nullcontext():
@@ -287,8 +287,6 @@ class ProgramCall:
             image = self._device.image(view.shape[1::-1], declared.format)
             self._device.write_image(image, view.read(), self._stream)
             return image
-        if declared.role == "output":
-            return self._device.empty(view.shape, declared.type)
         return DeviceArray(self._device, self._device.upload(view.read(), self._stream), view.shape, declared.type)
 
     def _copy_back(self, arrays: Sequence[Any]) -> None:
@@ -320,13 +318,20 @@ class PreparedProgram:
     """The kernel of a program's prepared launch. The shape is the function that makes the launches for a stream."""
 
     _queue: Callable[[], object]
+    _is_queueing = False
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
-        queue, lock = self._sequence(stream, shape), fork_safe(Lock())
+        queue, lock = self._sequence(stream, shape), fork_safe(RLock())
 
         def locked() -> None:
             with lock:  # several threads may call it, and its launches share the temporaries
-                queue()
+                if self._is_queueing:
+                    raise LaunchError("a handler of a signal launches a prepared program that the signal interrupted; launch another one")
+                try:
+                    self._is_queueing = True
+                    queue()
+                finally:
+                    self._is_queueing = False
 
         self._queue = locked
         return locked

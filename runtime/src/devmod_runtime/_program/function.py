@@ -10,7 +10,7 @@ from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.shapes import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
-from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod.errors import ArgumentError, DeviceMemoryError, did_you_mean, list_names
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
 from devmod_runtime._launch.function import _references as references
@@ -139,7 +139,11 @@ class ProgramFunction(ProcessLocal):
         """
         values = self._arrange(args, keywords)
         check_driver(self.kind)
-        return ProgramCall(self, values, stream).run()
+        try:
+            return ProgramCall(self, values, stream).run()
+        except DeviceMemoryError as error:
+            error.args = (f"{self.label}: {error}", *error.args[1:])
+            raise
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
         """Check the arguments, and return all launches as one prepared launch.

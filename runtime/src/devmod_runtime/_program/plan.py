@@ -78,7 +78,7 @@ class Shapes:
                 raise error(f"the shape of the image {array.name!r} is {lengths}; expected lengths of 1 or more", array.name)
             self.lengths[array.name] = lengths
             nbytes = self.nbytes[array.name] = array.nbytes(lengths)
-            if nbytes >= 2**63:
+            if array.nbytes([max(each, 1) for each in lengths]) >= 2**63:
                 raise error(f"the array {array.name!r} of shape {lengths} has more bytes than 64 bits can count", array.name)
             if array.role == "temporary" and not array.format:
                 sizes[array.name] = nbytes
@@ -260,7 +260,7 @@ class Plan:
         #: What all calls have: constants, samplers, temporary images, and numbers.
         self._fixed: list[Any] = []
         #: The slots whose values follow from the scalars or from other slots, and the functions that return these values.
-        self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any]]] = []
+        self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]] = []
         #: The functions that queue a launch, each with the one that takes its values from the slots.
         self._launches: list[tuple[Callable[[list[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
         for name, array in arrays.items():
@@ -278,7 +278,7 @@ class Plan:
                 value = step.value(given, values, arrays, scalars)
                 value = value if argument.pack is None else argument.pack(value)
             else:
-                self._made.append((number, make))
+                self._made.append((number, make, step, argument))
             self._fixed.append(value)
             return number
 
@@ -309,8 +309,12 @@ class Plan:
     def run(self, slots: list[Any], scalars: Mapping[str, Any]) -> None:
         """Queue the launches. `slots` has the memory of the arrays, and the images."""
         slots += self._fixed
-        for number, make in self._made:
-            slots[number] = make(slots, scalars)
+        try:
+            for number, make, step, argument in self._made:  # noqa: B007 - the error names them
+                slots[number] = make(slots, scalars)
+        except ConversionError as error:
+            function = step.function
+            raise step.of_step(function._error(f"{function.label}: {argument.label}: {error}", argument.name)) from None
         for queue, take in self._launches:
             queue([*take(slots)])
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from threading import Lock
+from contextlib import contextmanager
+from threading import RLock
 from weakref import WeakKeyDictionary
 
 from devmod_runtime._fork import fork_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod_runtime._device.stream import Stream
@@ -47,11 +48,23 @@ def share(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) ->
 
 
 class StreamMemory:
-    """The buffers of the temporaries of all programs in one stream. A call has `lock` while it queues its launches."""
+    """The buffers of the temporaries of all programs in one stream."""
 
     def __init__(self) -> None:
-        self.lock = fork_safe(Lock())
+        self._lock = fork_safe(RLock())
+        self._is_used = False
         self._buffers: list[tuple[int, Any]] = []  # the largest first
+
+    @contextmanager
+    def of_call(self) -> Iterator[StreamMemory]:
+        """Lock the memory while a call queues its launches. A call by a signal's handler, between those of another one, gets its own."""
+        with self._lock:
+            is_used = self._is_used
+            try:
+                self._is_used = True
+                yield StreamMemory() if is_used else self
+            finally:
+                self._is_used = is_used
 
     def take(self, sizes: Sequence[int], stream: Stream) -> list[Any]:
         """Return a buffer for each size, in descending order. Those of earlier calls are used again: the stream is in order."""
@@ -59,14 +72,15 @@ class StreamMemory:
             if place == len(self._buffers):
                 self._buffers.append((size, stream.device.allocate(max(size, 1))))
             elif self._buffers[place][0] < size:
-                self._buffers[place] = size, stream.device.allocate(size)
+                del self._buffers[place]  # first, so that both need not fit
+                self._buffers.insert(place, (size, stream.device.allocate(size)))
         return [memory for _, memory in self._buffers[: len(sizes)]]
 
 
 #: The number of streams whose buffers are kept. A stream that the program forgot may live on in the caches of launches.
 _MAX_STREAMS = 32
 _memories: WeakKeyDictionary[Stream, StreamMemory] = WeakKeyDictionary()
-_lock = fork_safe(Lock())
+_lock = fork_safe(RLock())  # a signal's handler may call a program
 
 
 def memory_of(stream: Stream) -> StreamMemory:

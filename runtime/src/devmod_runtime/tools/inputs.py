@@ -612,7 +612,12 @@ def _program_arguments(
             made[name] = f"{match['word']}:{match['type'] or array.type}"
         else:
             values[name] = read_value(name, value, params[name], sizes) if isinstance(value, str) else value
+    stated = dict(lengths)
     constraints = known_lengths(function, values, lengths)
+    for _, name, length in constraints:
+        if stated.get(name, length) != length:
+            text = f"{function.label}: {name}={stated[name]}, and an array has {length} there"
+            raise ArgumentError(text, kind=function.kind, function=function.name, argument=name)
     if invented is not None:
         made |= dict.fromkeys((each for each in function.names if each not in given and each not in function.defaults), "")
     numbers = invented or Invented()
