@@ -41,7 +41,9 @@ def read_program(name: str, module: Module) -> Any:
             kind=PROGRAM,
             function=name,
         )
-    program = readers.read_program(name, module.functions[name], code.get(name, b""))
+    if name not in code:
+        raise FormatError(f"the program {quote_name(name)} has no steps", kind=PROGRAM, function=name)
+    program = readers.read_program(name, module.functions[name], code[name])
     readers.check_names(program)
     return program
 

@@ -9,7 +9,7 @@ from devmod._modules.choice import program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
-from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec
+from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec, read_program
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -23,7 +23,7 @@ from devmod.errors import (
     pip_install,
     quote_name,
 )
-from devmod_readers.programs import Program, check_kernels, check_names, constant_of, names_in, read_program
+from devmod_readers.programs import Program, check_kernels, constant_of, names_in
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import Shapes
 
@@ -93,7 +93,8 @@ class ProgramModule(PayloadModule):
 
     def program(self, name: str) -> Program:
         """Return a program, read and checked without its kernels. Raise FormatError if it is invalid."""
-        return self._results.get(("program", name), lambda: self._read(name))
+        program: Program = self._results.get(("program", name), lambda: read_program(name, self))
+        return program
 
     def temporary_bytes(self, name: str, lengths: Mapping[str, int]) -> int:
         """Return the bytes of the buffers of a program's temporaries for lengths and integer scalars by name. It needs no device.
@@ -128,14 +129,6 @@ class ProgramModule(PayloadModule):
             return device.from_numpy(constant_of(program, array, self.imports))  # type: ignore[arg-type]
 
         return {each.name: self._results.get(("constant", each.name, device), partial(upload, each)) for each in program.arrays("constant")}
-
-    def _read(self, name: str) -> Program:
-        info, code = self.functions[name], self.code
-        if isinstance(code, (bytes, memoryview)) or name not in code:
-            raise FormatError(f"the program {quote_name(name)} has no steps", kind="program", function=name)
-        program = read_program(name, info, code[name])
-        check_names(program)
-        return program
 
     def _choose(self, name: str, device: Device | None) -> ProgramFunction:
         interface = self.functions[name].interface
