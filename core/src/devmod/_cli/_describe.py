@@ -229,12 +229,14 @@ def _module(module: Module, number: int) -> dict[str, Any]:
     plain = module.property_mask & BINARY_SERIALIZABLE  # others are nodes of the tree: a bundle, TVM's host library
     # Without a target spec the bytes cannot be read, and only the functions' names are known. A const_loader's functions have no arguments.
     readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
+    # The bytes of a stored module are not read.
+    size = module.size if isinstance(module, StoredModule) else sum(map(len, module.wire_parts())) if plain else None
     result: dict[str, Any] = {
         "number": number,
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
-        "bytes": _size(module) if plain else None,
+        "bytes": size,
         **({"stored": module.entry.size} if isinstance(module, StoredModule) and module.entry.size != module.size else {}),
         "functions": partial(_functions, module, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
@@ -278,7 +280,15 @@ def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
 def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
     for name, info in _infos(module):
         program = {"program": _program(name, info, module)} if module.kind == PROGRAM and info.interface is not None else {}
-        yield _function(name, info, readable) | program
+        yield {
+            "name": name,
+            "symbol": info.name if readable else None,
+            "signature": signature(name, info) if readable else f"{name}(…)",
+            "arg_types": list(info.arg_types) if readable else None,
+            "launch_param_tags": list(info.launch_param_tags),
+            "interface": info.interface.to_dict() if info.interface is not None else None,
+            **program,
+        }
 
 
 #: The declarations of a program that are no part of its signature, by their role.
@@ -331,22 +341,6 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
         kinds = list(dict.fromkeys(each.kind for each in functions))
         if text:
             yield {"name": name, "signature": text} | ({"kinds": kinds} if len(kinds) < len(every) else {})
-
-
-def _size(module: Module) -> int:
-    """Return the size of a module's bytes. The bytes of a stored module are not read."""
-    return module.size if isinstance(module, StoredModule) else sum(map(len, module.wire_parts()))
-
-
-def _function(name: str, info: FunctionInfo, readable: bool) -> dict[str, Any]:
-    return {
-        "name": name,
-        "symbol": info.name if readable else None,
-        "signature": signature(name, info) if readable else f"{name}(…)",
-        "arg_types": list(info.arg_types) if readable else None,
-        "launch_param_tags": list(info.launch_param_tags),
-        "interface": info.interface.to_dict() if info.interface is not None else None,
-    }
 
 
 # -- The runtimes that the modules of a file need, and those that are not installed. No plugin is imported.
