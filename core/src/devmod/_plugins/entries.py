@@ -27,23 +27,16 @@ CORE_ENTRIES = {
 
 
 def declared_claims(group: str, name: str = "") -> list[Claim]:
-    """Return the claims of core and of all distributions, including excluded ones. `group=""` means all groups."""
+    """Return the claims of core and of all distributions, including excluded ones."""
     if name and in_shared_scan() and name not in once_per_scan(("names", group), lambda: _names(group)):
         return []
-    table = [
-        (each, entry, value)
-        for each, entries in CORE_ENTRIES.items()
-        for entry, value in entries.items()
-        if group in ("", each) and name in ("", entry)
-    ]
-    result = []
-    if table:
-        core = core_distribution()
-        result = [Claim(each, entry, value, core) for each, entry, value in table]
+    table = [(entry, value) for entry, value in CORE_ENTRIES.get(group, {}).items() if name in ("", entry)]
+    core = core_distribution() if table else None
+    result = [Claim(group, entry, value, core) for entry, value in table]
     for source in distributions():
         for each, entry, value in source.entries:
-            if group in ("", each) and name in ("", entry):
-                claim = Claim(each, entry, value, source)
+            if group == each and name in ("", entry):
+                claim = Claim(group, entry, value, source)
                 if not claim.problem and is_verify_with_kind(claim):
                     from devmod._plugins.messages import verify_takes_no_kind
 
@@ -70,8 +63,8 @@ def ignored_entries() -> list[Claim]:
 
 def _names(group: str) -> frozenset[str]:
     """Return the names of all claims in a group."""
-    of_core = (entry for each, entries in CORE_ENTRIES.items() for entry in entries if group in ("", each))
-    return frozenset(of_core).union(entry for source in distributions() for each, entry, _ in source.entries if group in ("", each))
+    names = (entry for source in distributions() for each, entry, _ in source.entries if each == group)
+    return frozenset(CORE_ENTRIES.get(group, ())).union(names)
 
 
 def excluding_variable(claim: Claim) -> str:
