@@ -191,7 +191,6 @@ TAKEN = {
     "_arrays.dlpack.check_elements",
     "_arrays.dlpack.host_capsule",
     "_arrays.elements.bytes_of",
-    "_arrays.elements.count_of",
     "_arrays.elements.elements_of",
     "_arrays.elements.packing_problem",
     "_arrays.elements.scalar_shape",
@@ -232,7 +231,7 @@ TAKEN = {
     "_values.info.block_text",
     "_values.param.kind_text",
     "_values.param.type_text",
-    "_values.shapes.declaration_text",
+    "_values.param.declaration_text",
     "_values.tags.DIMENSIONS",
     "_values.tags.SCOPES",
 }

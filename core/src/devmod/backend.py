@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from devmod._formats.wire import decode as decode
     from devmod._modules.create import create_own as create_own
     from devmod._modules.create import load_stored as load_stored
-    from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
     from devmod._modules.module import walk as walk
+    from devmod._modules.payload import FallbackModule as FallbackModule
     from devmod._modules.payload import PayloadModule as PayloadModule
     from devmod._modules.payload import check_fmap as check_fmap
     from devmod._modules.programs import read_program as read_program
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.features import FEATURES as FEATURES
-    from devmod._values.fields import Place as Place
     from devmod._values.image_formats import ADDRESS_MODES as ADDRESS_MODES
     from devmod._values.image_formats import FILTERS as FILTERS
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from devmod._values.info import constants_of as constants_of
     from devmod._values.info import interface_text as interface_text
     from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
+    from devmod._values.param import expression_text as expression_text
     from devmod._values.param import members_by_value as members_by_value
     from devmod._values.requirements import LIMITS as LIMITS
     from devmod._values.requirements import Capabilities as Capabilities
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from devmod._values.requirements import device_of_call as device_of_call
     from devmod._values.requirements import fits as fits
     from devmod._values.requirements import requirements as requirements
-    from devmod._values.shapes import expression_text as expression_text
     from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
     from devmod._values.tags import GRID_TAGS as GRID_TAGS
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from devmod._values.tags import WRITE_ACCESS_TAG as WRITE_ACCESS_TAG
     from devmod._values.tags import tag_problem as tag_problem
     from devmod._values.tags import value_tags as value_tags
+    from devmod._values.value import Place as Place
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
     from devmod.errors import function_not_found as function_not_found
@@ -101,9 +101,8 @@ _NAMES = {
     "_formats.trust": "MAX_SIGNATURE policies read_signature",
     "_formats.wire": "decode",
     "_modules.create": "create_own load_stored",
-    "_modules.fallback": "FallbackModule",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",
-    "_modules.payload": "PayloadModule check_fmap",
+    "_modules.payload": "FallbackModule PayloadModule check_fmap",
     "_modules.programs": "read_program",
     "_modules.variant": "payload_of",
     "_plugins.specs": "find_spec",
@@ -122,9 +121,8 @@ _NAMES = {
     "_values.features": "FEATURES",
     "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
     "_values.info": "PipelineConstant constants_of interface_text",
-    "_values.param": "LAUNCH_KEYWORDS members_by_value",
+    "_values.param": "LAUNCH_KEYWORDS expression_text members_by_value",
     "_values.requirements": "Capabilities LIMITS Requirements device_of_call fits requirements",
-    "_values.shapes": "expression_text",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),

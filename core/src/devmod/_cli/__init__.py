@@ -22,7 +22,7 @@ from devmod import __version__
 from devmod._cli import _output
 from devmod._cli._known import KNOWN, SYNONYMS
 from devmod._cli._options import SuggestingGroup, debug_option
-from devmod._plugins import entries, messages, registry
+from devmod._plugins import messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
 from devmod.errors import CompileError, DevmodError, NotRegisteredError, describe_error, not_installed, pip_install, with_log
@@ -56,7 +56,7 @@ class Commands(SuggestingGroup):
             return command
         command = registry.find(GROUP, cmd_name) if registry.is_name(GROUP, cmd_name) else None
         if command is None and entry is not None:
-            refused = entries.excluded_claim(GROUP, cmd_name)
+            refused = registry.excluded_claim(GROUP, cmd_name)
             if refused is not None:
                 raise messages.excluded_error(*refused)
             raise NotRegisteredError(
@@ -160,16 +160,13 @@ def show_warning(message: Warning | str, *_: object, **__: object) -> None:
 def error_text(error: BaseException) -> tuple[str, str]:
     """Return the text of a command's error, and the log of a compiler or ""."""
     if isinstance(error, DevmodError):
-        return _in_shell(str(error)), error.log if isinstance(error, CompileError) else ""
+        # Calls of Python in the text become commands.
+        text = _COMPILE.sub(lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", str(error))
+        text = _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)
+        return text, error.log if isinstance(error, CompileError) else ""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror, ""
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     package = messages.missing_wheel(error)
     repair = f". To install it again: {pip_install('--force-reinstall', package.replace('_', '-'))}" if package else ""
     return f"{describe_error(error)}{repair} (--debug shows the traceback){notes}", ""
-
-
-def _in_shell(text: str) -> str:
-    """Replace calls of Python in an error's text with commands."""
-    text = _COMPILE.sub(lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", text)
-    return _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)

@@ -17,13 +17,12 @@ from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.bundle import BundleModule
-from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
-from devmod._modules.payload import inspect_payload
+from devmod._modules.payload import FallbackModule, inspect_payload
 from devmod._modules.programs import check_program, read_program
 from devmod._modules.stored import StoredModule, release
 from devmod._modules.variant import payload_of
-from devmod._plugins import entries, registry
+from devmod._plugins import registry
 from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
@@ -32,7 +31,7 @@ from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
 from devmod._values.info import FunctionInfo, block_text, constants_of, signature_text
-from devmod._values.shapes import declaration_text, expression_text
+from devmod._values.param import declaration_text, expression_text
 from devmod._values.tags import tag_problem
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admission_hint
 from devmod.targets import PROGRAM
@@ -229,12 +228,14 @@ def _module(module: Module, number: int) -> dict[str, Any]:
     plain = module.property_mask & BINARY_SERIALIZABLE  # others are nodes of the tree: a bundle, TVM's host library
     # Without a target spec the bytes cannot be read, and only the functions' names are known. A const_loader's functions have no arguments.
     readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
+    # The bytes of a stored module are not read.
+    size = module.size if isinstance(module, StoredModule) else sum(map(len, module.wire_parts())) if plain else None
     result: dict[str, Any] = {
         "number": number,
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
-        "bytes": _size(module) if plain else None,
+        "bytes": size,
         **({"stored": module.entry.size} if isinstance(module, StoredModule) and module.entry.size != module.size else {}),
         "functions": partial(_functions, module, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
@@ -278,7 +279,15 @@ def _payload_text(module: Module, texts: Source) -> dict[str, Any]:
 def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
     for name, info in _infos(module):
         program = {"program": _program(name, info, module)} if module.kind == PROGRAM and info.interface is not None else {}
-        yield _function(name, info, readable) | program
+        yield {
+            "name": name,
+            "symbol": info.name if readable else None,
+            "signature": signature(name, info) if readable else f"{name}(…)",
+            "arg_types": list(info.arg_types) if readable else None,
+            "launch_param_tags": list(info.launch_param_tags),
+            "interface": info.interface.to_dict() if info.interface is not None else None,
+            **program,
+        }
 
 
 #: The declarations of a program that are no part of its signature, by their role.
@@ -333,22 +342,6 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
             yield {"name": name, "signature": text} | ({"kinds": kinds} if len(kinds) < len(every) else {})
 
 
-def _size(module: Module) -> int:
-    """Return the size of a module's bytes. The bytes of a stored module are not read."""
-    return module.size if isinstance(module, StoredModule) else sum(map(len, module.wire_parts()))
-
-
-def _function(name: str, info: FunctionInfo, readable: bool) -> dict[str, Any]:
-    return {
-        "name": name,
-        "symbol": info.name if readable else None,
-        "signature": signature(name, info) if readable else f"{name}(…)",
-        "arg_types": list(info.arg_types) if readable else None,
-        "launch_param_tags": list(info.launch_param_tags),
-        "interface": info.interface.to_dict() if info.interface is not None else None,
-    }
-
-
 # -- The runtimes that the modules of a file need, and those that are not installed. No plugin is imported.
 
 
@@ -360,7 +353,7 @@ def runtime_of(kind: str) -> dict[str, str]:
     """Return the installed distribution for a kind (or ""), the install command, and the variable that excludes an installed one."""
     claims = registry.claims("devmod.load_from_bytes", kind)
     installed = ", ".join(claim.provider for claim in claims)
-    excluded = entries.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
+    excluded = registry.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
     spec = find_spec(kind)
     if excluded is not None:
         claim, variable = excluded
@@ -397,26 +390,20 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
     install: dict[str, None] = {}
     choices: dict[tuple[str, ...], list[str]] = {}
     others: dict[str, None] = {}
-    maximum = MAX_CANDIDATES + 4 * sum(1 for _ in walk(root))
+    modules = list(walk(root))
+    #: The root, and what modules import. The others are candidates.
+    required = {id(root), *(id(child) for module in modules if not holds_candidates(module) for child in module.imports)}
+    maximum = MAX_CANDIDATES + 4 * len(modules)
     pairs = 0
-    pending, seen = [root], {id(root)}
-    while pending:
-        module = pending.pop()
+    for module in [each for each in modules if id(each) in required]:
         if isinstance(module, BundleModule):
             candidates = module.candidates
             pairs += len(candidates)
             if pairs > maximum:
                 raise FormatError(f"its bundles have more than {maximum} candidates together, which is the maximum of inspect")
-            below = [child for candidate in candidates for child in candidate.imports]
             _add_candidates([(each, command(each)) for each in candidates], choices, others)
-        else:
-            below = list(module.imports)
-            if command(module):
-                install[command(module)] = None
-        for child in reversed(below):
-            if id(child) not in seen:
-                seen.add(id(child))
-                pending.append(child)
+        elif command(module):
+            install[command(module)] = None
     install |= {commands[0]: None for commands in choices if len(commands) == 1}
     open_choices = {commands: names for commands, names in choices.items() if not any(each in install for each in commands)}
     needed = {*install, *(each for commands in open_choices for each in commands)}

@@ -35,10 +35,9 @@ def standard_input() -> bytes:
     click.UsageError
         Standard input is a terminal, or closed.
     """
-    if sys.stdin is None:
-        raise click.UsageError("the file is standard input (-), which is closed; redirect a file or a pipe to it")
-    if sys.stdin.isatty():
-        raise click.UsageError("the file is standard input (-), which is a terminal; redirect a file or a pipe to it")
+    if sys.stdin is None or sys.stdin.isatty():
+        state = "closed" if sys.stdin is None else "a terminal"
+        raise click.UsageError(f"the file is standard input (-), which is {state}; redirect a file or a pipe to it")
     return sys.stdin.buffer.read()
 
 
@@ -101,16 +100,13 @@ def annotate(level: str, text: str, *, err: bool = False, **properties: str) -> 
     properties
         ``title``, ``file`` and ``line``. An empty one is left out.
     """
-    places = ",".join(f"{name}={_command_property(value)}" for name, value in properties.items() if value)
+    values = {name: _command_data(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items() if value}
+    places = ",".join(f"{name}={value}" for name, value in values.items())
     click.echo(f"::{level} {places}::{_command_data(text)}", err=err)
 
 
 def _command_data(text: str) -> str:
     return escape(text).replace("%", "%25").replace("\n", "%0A")  # `escape` leaves no other line break
-
-
-def _command_property(text: str) -> str:
-    return _command_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def echo_all(lines: Iterable[str]) -> None:
@@ -161,24 +157,20 @@ def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
         write(json.dumps(value) if isfinite(value) else '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"')
     elif isinstance(value, (bytes, bytearray, memoryview)):
         _write_json(write, {"base64": b64encode(value).decode("ascii")}, newline)
-    elif isinstance(value, Mapping):
-        before = "{" + inner
-        for key, each in value.items():
-            write(before)
-            _write_string(write, str(key))
-            write(": ")
-            _write_json(write, each, inner)
-            before = "," + inner
-        write("{}" if before[0] == "{" else newline + "}")
     elif callable(value):
         _write_json(write, value(), newline)
     else:
-        before = "[" + inner
-        for each in value:
+        begin, end = ("{", "}") if isinstance(value, Mapping) else ("[", "]")
+        before = begin + inner
+        for each in value.items() if begin == "{" else value:
             write(before)
+            if begin == "{":
+                key, each = each
+                _write_string(write, str(key))
+                write(": ")
             _write_json(write, each, inner)
             before = "," + inner
-        write("[]" if before[0] == "[" else newline + "]")
+        write(begin + end if before[0] == begin else newline + end)
 
 
 def _write_string(write: Callable[[str], None], text: str) -> None:

@@ -84,11 +84,9 @@ def command(
     if here or device is not None:
         if here and device is not None:
             raise click.UsageError("expected --here or --device, got both")
-        for option, is_given in (("--verify", verify), ("--source", source)):
-            if is_given:
-                raise click.UsageError(
-                    f"{option} shows the modules of FILE, and {'--here' if here else '--device'} what runs. Give one of them"
-                )
+        if verify or source:
+            option, other = "--verify" if verify else "--source", "--here" if here else "--device"
+            raise click.UsageError(f"{option} shows the modules of FILE, and {other} what runs. Give one of them")
         _show_choice(context, file, functions, device, as_json)
         return
     if lengths is not None:

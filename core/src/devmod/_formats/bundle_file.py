@@ -335,7 +335,12 @@ def tree_of(head: FileHead, available: int, read: Callable[[int, int, bytes | No
         kinds = kinds_in(prefer, "prefer")
 
     def make(entry: Entry, number: int) -> Module:
-        return _module_of(entry, number, read, kinds, head)
+        if entry.kind == BUNDLE:
+            return _bundle_of((), kinds)
+        if entry.offset is None:
+            return LibraryModule()
+        origin = None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place)
+        return StoredModule(entry, read, place, read_origin=origin, head=head)
 
     if bytes(index[1:13]).startswith((_index.LOOKUP, _index.TREE_LOOKUP)) and sys.byteorder == "little":
         from devmod._formats.function_table import IndexedBundle
@@ -365,14 +370,3 @@ def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleM
     from devmod._modules.bundle import BundleModule  # not needed for a file of one root: opening one should cost little
 
     return BundleModule(candidates, prefer)
-
-
-def _module_of(
-    entry: Entry, number: int, read: Callable[[int, int, bytes | None], memoryview], prefer: tuple[str, ...], head: FileHead
-) -> Module:
-    if entry.kind == BUNDLE:
-        return _bundle_of((), prefer)
-    if entry.offset is None:
-        return LibraryModule()
-    origin = None if entry.origin_at < 0 else lambda: read_origin(memoryview(head.data)[HEADER:], entry, number, head.place)
-    return StoredModule(entry, read, head.place, read_origin=origin, head=head)

@@ -202,10 +202,7 @@ class BundleModule(Module):
         return function if len(programs) == 1 else function.replace(resolve=lambda device: self._choose_on(name, owners, device))
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
-        if owners[0].kind == PROGRAM:
-            program: Function = self._choose_program(name, owners, device)
-            return program
-        if all(each.kind != device.kind for each in owners):
+        if owners[0].kind != PROGRAM and all(each.kind != device.kind for each in owners):
             kinds = ", ".join(dict.fromkeys(each.kind for each in owners))
             raise ArgumentError(
                 f"the function {name!r} of the bundle cannot run on {device}: its candidates are of kind {kinds}",

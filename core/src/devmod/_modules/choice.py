@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from itertools import chain
 
-from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import holds_candidates
+from devmod._modules.payload import FallbackModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import parts_of, variant_of
 from devmod._plugins import registry
@@ -142,14 +142,9 @@ def verdicts(
         Returns the interface of a candidate's function.
     """
     for kind, group in _by_kind(owners, prefer).items():
-        usable: list[Module] = list(group)
-        notes: list[Verdict] = []
-        if not described:
-            problems = [(each, _not_runnable(each)) for each in group]
-            usable = [each for each, problem in problems if problem is None]
-            notes = [(each, None, False, problem) for each, problem in problems if problem is not None]
-        yield from notes
-        if usable:
+        problems = [(each, None if described else _not_runnable(each)) for each in group]
+        yield from [(each, None, False, problem) for each, problem in problems if problem is not None]
+        if usable := [each for each, problem in problems if problem is None]:
             yield from _on_devices(name, module, kind, usable, device, described=described, read=read)
 
 

@@ -14,7 +14,6 @@ from devmod.errors import describe_error, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from devmod._plugins.index_file import Folder
@@ -162,8 +161,8 @@ def _with_entries(sources: list[Any]) -> list[Distribution]:
     return result
 
 
-def _distribution_of(metadata: Any, location: str, problem: str = "") -> Iterator[Distribution]:
-    """Convert a distribution of importlib_metadata. Yield it if it has an entry in a devmod group.
+def _distribution_of(metadata: Any, location: str, problem: str = "") -> list[Distribution]:
+    """Convert a distribution of importlib_metadata. Return it, or nothing if it has no entry in a devmod group.
 
     `problem` is why its METADATA is not read. The name is then read from the folder's name.
     """
@@ -182,10 +181,8 @@ def _distribution_of(metadata: Any, location: str, problem: str = "") -> Iterato
         result.entries = [(each.group, each.name, each.value) for each in metadata.entry_points if str(each.group).startswith("devmod.")]
     except Exception as error:  # noqa: BLE001 - as above
         result.problem = problem or f"the entry_points.txt in {folder} cannot be read ({describe_error(error)})"
-        yield result
-        return
-    if result.entries:
-        yield result
+        return [result]
+    return [result] if result.entries else []
 
 
 def _name_in(path: str) -> str:
