@@ -358,6 +358,7 @@ class CudaLauncher(DriverLauncher):
     kind = "cuda"
     adoption = ADOPTION
     kernel_type = CudaKernel
+    has_clusters = True
     has_images = True
 
     def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:

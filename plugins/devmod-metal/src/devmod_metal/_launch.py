@@ -210,8 +210,6 @@ class MetalKernel(Kernel):
         if self._pipeline is None:
             raise self._invalid_launch(self._missing)
         limits = self._device.limits
-        if launch.cluster != (1, 1, 1):
-            raise self._invalid_launch(f"Metal does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
         for axis, count in zip(("width", "height", "depth"), launch.block, strict=True):
             limit = limits[f"maxThreadsPerThreadgroup.{axis}"]
             if count > limit:
