@@ -76,7 +76,6 @@ class Logical:
         self.device = device
         self.physical = physical
         self.closed = False
-        self._closed_because = "the interpreter is shutting down"
         self.validating = _driver.validating()
         self._number = count()
         # The handles to destroy at close, in the order of creation. The keys are the destroying function and the address.
@@ -159,7 +158,7 @@ class Logical:
         """Raise LaunchError if the device is closed."""
         if self.closed:
             check_driver("vulkan")
-            raise LaunchError(f"{self.device} is closed: {self._closed_because}", kind="vulkan")
+            raise LaunchError(f"{self.device} is closed: the interpreter is shutting down", kind="vulkan")
 
     def driver_error(self, subject: str, code: int) -> LaunchError:
         """Return the LaunchError for a failed driver call. The text for a lost device replaces `subject`."""

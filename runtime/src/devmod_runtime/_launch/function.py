@@ -636,7 +636,7 @@ def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any
         # No array has the type "-": `Call` checks the shape of an array for vectors with padding.
         return "-" if argument.is_padded else argument.type if argument.kind == "buffer" else "", None
     if argument.kind == "local":
-        return Local, _unchanged
+        return Local, lambda value: value
     return argument.plain_packer or ("-", argument.pack)
 
 
@@ -648,10 +648,6 @@ def _are_counts(*dims: Dims) -> bool:
                 if type(count) is not int and not hasattr(count, "__index__"):
                     return False
     return True
-
-
-def _unchanged(value: Local) -> Local:
-    return value
 
 
 def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
