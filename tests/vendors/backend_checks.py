@@ -240,6 +240,14 @@ def _check_seconds(seconds: float) -> None:
 # -- arrays: copies, views, and too little memory
 
 
+def release_copies(device: Any) -> None:
+    """Finish the copies of a device of a driver API that are done, and free the page-locked memory that no copy uses."""
+    device.transfers.finish()
+    for pool in device.transfers._pools.values():
+        for _ in range(len(pool)):
+            pool.take()
+
+
 def check_copies(device: Device, add: Function, **shape: Any) -> None:
     """Check copies between arrays and with the host, and that they are in the order of a stream."""
     a, b, c = make_arrays(device)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_checks import release_copies
 from cuda_kernels import adder
 from profiled import SPINS
 from ptx_sources import ptx_of
@@ -206,7 +207,7 @@ def test_started_copies_work_while_another_library_captures(has_locked_memory: b
     driver, context, x = device.driver, device.context, device.zeros(4, "int32")
     stream, hosts = device.stream(), [np.full(4, number, "int32") for number in range(40)]
     device.synchronize()
-    device.transfers.release()
+    release_copies(device)
     with context:
         captured = driver.call("create_stream", 1)
         driver.call("begin_capture", captured, 0)

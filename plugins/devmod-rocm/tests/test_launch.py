@@ -55,7 +55,8 @@ def test_the_block_is_chosen(emulator: Any, device: Any, standin: Any) -> None:
 def test_clusters_are_refused(device: Any) -> None:
     f = ROCM.kernel(NUMBERS, [X], ["clusterCtaIdx.x", "clusterCtaIdx.y", "clusterCtaIdx.z"])
     error = launch_error(f, np.zeros(16, "int32"), 4, 1, 1, 4, 1, 1, 2, 1, 1)
-    assert str(error) == ROCM.refusal(device, "devices of ROCm have no clusters; got cluster=(2, 1, 1)")
+    problem = "the kind has no clusters of blocks: expected cluster=(1, 1, 1), got (2, 1, 1)"
+    assert str(error) == f"the rocm function 'k' cannot be launched: {problem}"
 
 
 def test_a_launch_that_fails(emulator: Any, device: Any, standin: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, run_in_threads
+from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, release_copies, run_in_threads
 from vendor import Vendor
 
 import devmod
@@ -41,7 +41,7 @@ def test_large_copies_that_do_not_wait(device: Any) -> None:
     array.copy_to(back, stream=stream, wait=False).synchronize()
     np.testing.assert_array_equal(back, host)
     device.synchronize()
-    assert len(device.transfers) == 0
+    assert len(device.transfers.pending) == 0
 
 
 @pytest.mark.parametrize("size", [16, 1 << 20])
@@ -51,7 +51,7 @@ def test_a_started_copy_to_the_device_keeps_the_host_array(device: Any, size: in
     gc.collect()
     others = [np.full(size, 7, "float32") for _ in range(4)]  # may have the memory of the freed array
     if 4 * size > vendor.pageable_bytes and not vendor.on_hardware():
-        assert len(device.transfers) > 0
+        assert len(device.transfers.pending) > 0
     done.synchronize()
     assert (target.numpy() == 1).all()
     assert others[0][0] == 7
@@ -64,7 +64,7 @@ def test_a_started_copy_without_page_locked_memory_is_done_when_it_returns(
     """Nothing keeps the host array alive then, so its memory may be used for something else."""
     target, stream = device.zeros(nbytes, "uint8"), device.stream()
     device.synchronize()
-    device.transfers.release()
+    release_copies(device)
     gc.collect()
     standin.set("stages_pageable", 0)  # with CUDA, a copy reads the host's memory when it runs
     vendor.fail("allocate_host", 2)  # out of memory
@@ -103,14 +103,14 @@ def test_page_locked_host_memory_is_not_copied_twice(device: Any, standin: Stand
         host = np.frombuffer((ctypes.c_char * (4 * count)).from_address(address), "float32")
         host[:] = np.arange(count)
         array, back = device.empty(count, "float32"), np.empty(count, "float32")
-        device.transfers.release()
+        release_copies(device)
         pieces = vendor.calls("allocate_host")
         vendor.fail("is_event_done", 600)  # not ready
         event = array.copy_from(host, wait=False)
-        assert len(device.transfers) == 1  # keeps the host array
+        assert len(device.transfers.pending) == 1  # keeps the host array
         vendor.succeed()
         event.synchronize()
-        assert len(device.transfers) == 0
+        assert len(device.transfers.pending) == 0
         host[:] = 0
         array.copy_to(host, wait=False).synchronize()
         np.testing.assert_array_equal(host, np.arange(count))
@@ -128,7 +128,7 @@ def test_the_page_locked_memory_of_copies_in_flight_is_bounded(
 ) -> None:
     source, stream = device.from_numpy(np.arange(nbytes, dtype="uint8")), device.stream()
     device.synchronize()
-    device.transfers.release()
+    release_copies(device)
     gc.collect()
     before = standin.report.get("host-blocks", 0)
     results = [np.zeros(nbytes, "uint8") for _ in range(40)]
@@ -136,7 +136,7 @@ def test_the_page_locked_memory_of_copies_in_flight_is_bounded(
     for back in results:
         source.copy_to(back, stream=stream, wait=False)
     assert standin.report["host-blocks"] - before == most
-    assert len(device.transfers) == most
+    assert len(device.transfers.pending) == most
     vendor.succeed()
     stream.synchronize()
     for back in results:
@@ -265,7 +265,7 @@ def test_the_piece_of_a_copy_whose_event_fails_is_used_again_when_it_is_done(dev
     source, target = device.from_numpy(np.arange(1 << 10, dtype="uint8")), device.zeros(1 << 10, "uint8")
     first, second = device.stream(), device.stream()
     device.synchronize()
-    device.transfers.release()
+    release_copies(device)
     gc.collect()
     host, backs = np.full(1 << 10, 7, "uint8"), [np.zeros(1 << 10, "uint8") for _ in range(32)]
     vendor.fail("create_event", 2)
@@ -282,13 +282,13 @@ def test_the_piece_of_a_copy_whose_event_fails_is_used_again_when_it_is_done(dev
         source.copy_to(back, stream=first, wait=False)
     vendor.succeed()
     first.synchronize()
-    assert len(device.transfers) == 0
+    assert len(device.transfers.pending) == 0
 
 
 def test_the_piece_of_a_finished_copy_is_used_again(device: Any, standin: StandinDriver) -> None:
     source, stream = device.from_numpy(np.arange(1 << 10, dtype="uint8")), device.stream()
     device.synchronize()
-    device.transfers.release()
+    release_copies(device)
     gc.collect()
     before = standin.report.get("host-blocks", 0)
     results = [np.zeros(1 << 10, "uint8") for _ in range(30)]
@@ -304,7 +304,7 @@ def test_too_little_page_locked_memory_copies_without_it(device: Any, standin: S
     host, back = np.arange(1 << 18, dtype="float32"), np.zeros(1 << 18, "float32")
     array, stream = device.empty(host.shape, "float32"), device.stream()
     vendor.fail("allocate_host", 2)
-    device.transfers.release()
+    release_copies(device)
     array.copy_from(host, stream=stream, wait=False).synchronize()
     array.copy_to(back, stream=stream, wait=False).synchronize()
     np.testing.assert_array_equal(back, host)

@@ -183,6 +183,7 @@ class GridlessLauncher(ToyLauncher):
 
 class SharedLauncher(ToyLauncher):
     no_shared_memory = ""
+    has_clusters = True
 
 
 class ToyModule(RuntimeModule):

@@ -49,7 +49,7 @@ class ToyKernel(Kernel):
 
 class ToyLauncher(Launcher):
     kind = "toy"
-    has_images = has_packs = True
+    has_clusters = has_images = has_packs = True
     kernel_type = ToyKernel
 
     def __init__(self, run):

@@ -53,12 +53,8 @@ class HostKernel(Kernel):
 
     def shape(self, launch: LaunchConfig) -> Any:
         limit = self._device.limits["max_dimension"]
-        problem = ""
-        if launch.cluster != (1, 1, 1):
-            problem = f"it does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}"
-        elif max(*launch.grid, *launch.block) > limit:
+        if max(*launch.grid, *launch.block) > limit:
             problem = f"its max_dimension is {limit}, got grid={launch.grid}, block={launch.block}"
-        if problem:
             raise self._device.invalid_launch(self._name, problem, "grid" if max(launch.grid) > limit else "")
         return _driver.ffi.new("unsigned int[]", [*launch.grid, *launch.block])
 

@@ -358,6 +358,7 @@ class CudaLauncher(DriverLauncher):
     kind = "cuda"
     adoption = ADOPTION
     kernel_type = CudaKernel
+    has_clusters = True
     has_images = True
 
     def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
@@ -386,7 +387,8 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
     FormatError
         The image declares other parameters than the function.
     """
-    arguments = declared_arguments("cuda", info, lambda number: _tensor_map_argument(info, number))
+    tensor_map = Argument("a tensor map", *_TENSOR_MAP)
+    arguments = declared_arguments("cuda", info, lambda number: tensor_map if is_tensor_map(info, number) else None)
     places = None if params is None else [Place(each.offset, each.size) for each in params]
 
     def find_problem(number: int, title: str) -> str:
@@ -400,10 +402,6 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
 def _is_float(type_: str) -> bool | None:
     """Return whether a type of PTX or of a FunctionInfo is a floating-point number; None for PTX's untyped bits."""
     return None if type_ in ("", "b8", "b16", "b32", "b64", "b128") else type_.startswith("f")
-
-
-def _tensor_map_argument(info: FunctionInfo, number: int) -> Argument | None:
-    return Argument("a tensor map", *_TENSOR_MAP) if is_tensor_map(info, number) else None
 
 
 def is_tensor_map(info: FunctionInfo, number: int) -> bool:

@@ -122,7 +122,7 @@ class ImageArray:
         return self._objects.get("surface", lambda: self._object(self._device.context.surfaces)).value
 
     def _object(self, handles: Handles, *arguments: Any) -> Handle:
-        handle = _create(self._device, self._nbytes, handles, self._resource, *arguments)
+        handle = _create(self._device, self._nbytes, handles, _RESOURCE.pack(0, self.handle, 0), *arguments)
         if not isinstance(self._array, int):
             self._array.users += (handle,)
         return handle
@@ -151,10 +151,6 @@ class ImageArray:
             return memory
 
         return self._objects.get("description", make)
-
-    @property
-    def _resource(self) -> bytes:
-        return _RESOURCE.pack(0, self.handle, 0)
 
 
 def new_array(device: DriverDevice, image: Image) -> ImageArray:

@@ -90,10 +90,6 @@ class HexagonKernel(Kernel):
         return place[2]
 
     def shape(self, launch: LaunchConfig) -> Any:
-        if launch.cluster != (1, 1, 1):
-            raise LaunchError(
-                f"the hexagon function {self._name!r} cannot be launched with cluster={launch.cluster}: it is one call", kind="hexagon"
-            )
         too_many = next((each for each in launch.grid if each > _MAX_BLOCKS), 0)
         if too_many:
             raise LaunchError(

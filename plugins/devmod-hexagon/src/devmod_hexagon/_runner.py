@@ -217,7 +217,7 @@ class Runner:
         if memory is None:
             raise DeviceMemoryError(f"{self._label} has no room for a module of {span} bytes", kind="hexagon")
         try:
-            (number,) = self._request("load", memory.address, span, code)
+            (number,) = self.ask("load", memory.address, span, code)
         except RunnerError as error:
             raise FormatError(_load_error(error), kind="hexagon") from None
         image = Image(number, memory.address)
@@ -237,7 +237,7 @@ class Runner:
 
     def symbol(self, image: Image, name: str) -> tuple[int, int]:
         """Return the address and the bytes of a symbol of an image; (0, 0) if the image defines none of that name."""
-        address, size = self._request("symbol", image.number, name)  # here: another reply ends the runner
+        address, size = self.ask("symbol", image.number, name)  # here: another reply ends the runner
         return address, size
 
     def _unload_collected(self) -> None:
@@ -247,7 +247,7 @@ class Runner:
             if not lease.expired:
                 self._collected.append(lease)
             elif self._images.pop(id(lease), None) is not None:
-                self._request("unload", lease.value[0])
+                self.ask("unload", lease.value[0])
 
     def queue_call(self, call: bytes) -> None:
         """Queue a call, as `call_item` returns it. It is sent with the following ones by `flush`, at the latest.
@@ -308,23 +308,11 @@ class Runner:
         while self._queued:
             self._finish_oldest()
 
-    def write(self, address: int, data: memoryview) -> None:
-        """Copy bytes to an address, after the queued calls."""
-        self._request("write", address, data)
-
     def read(self, address: int, nbytes: int) -> bytearray:
         """Return bytes at an address, after the queued calls."""
         self.wait()
         self._connection.send("read", address, nbytes)
         return self._connection.read_reply(nbytes)
-
-    def clear(self, address: int, nbytes: int) -> None:
-        """Set bytes to zero, after the queued calls."""
-        self._request("clear", address, nbytes)
-
-    def copy(self, source: int, target: int, nbytes: int) -> None:
-        """Copy bytes inside the arena, after the queued calls."""
-        self._request("copy", source, target, nbytes)
 
     def close(self) -> NoReturn:
         """End the runner."""
@@ -335,7 +323,7 @@ class Runner:
         """Whether no call is queued."""
         return not self._calls and not self._queued
 
-    def _request(self, operation: str, *values: Any) -> Sequence[Any]:
+    def ask(self, operation: str, *values: Any) -> Sequence[Any]:
         """Send a request after the queued calls, and return the contents of its reply."""
         self.wait()
         return self._connection.reply(self._connection.send(operation, *values))
@@ -477,7 +465,7 @@ class RunnerThread:
             return
         for start in range(0, data.nbytes, _WRITE_PIECE):
             # A copy, because an interrupt may come before the thread has sent the bytes.
-            self.request(Runner.write, memory.address + start, memoryview(bytes(data[start : start + _WRITE_PIECE])))
+            self.request(Runner.ask, "write", memory.address + start, memoryview(bytes(data[start : start + _WRITE_PIECE])))
 
     def read(self, memory: Memory, out: memoryview) -> None:
         """Copy the start of memory to `out`, after the queued calls."""
@@ -501,7 +489,7 @@ class RunnerThread:
     def clear(self, memory: Memory, nbytes: int) -> None:
         """Set the first bytes of memory to zero, after the queued calls."""
         if self.view(memory) is None:
-            self.request(Runner.clear, memory.address, nbytes)
+            self.request(Runner.ask, "clear", memory.address, nbytes)
         else:
             self.write(memory, memoryview(bytes(nbytes)))
 
@@ -509,7 +497,7 @@ class RunnerThread:
         """Copy bytes inside the arena, after the queued calls."""
         view = self.view(source)
         if view is None:
-            self.request(Runner.copy, source.address, target.address, nbytes)
+            self.request(Runner.ask, "copy", source.address, target.address, nbytes)
         else:
             self.write(target, view[:nbytes])
 

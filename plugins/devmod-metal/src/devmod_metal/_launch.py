@@ -147,11 +147,6 @@ class MetalKernel(Kernel):
         self._invalid_launch = partial(device.invalid_launch, name)
         self._missing = ""
         self._pipeline: Pipeline | None = None
-        self._buffers: list[tuple[int, int]] = []
-        self._values: list[tuple[int, int]] = []
-        self._local: list[tuple[int, int]] = []
-        self._textures: list[tuple[int, int]] = []
-        self._samplers: list[tuple[int, int]] = []
         #: The numbers of the textures that the kernel may read with a sampler.
         self._sampled = [number for number, param in enumerate(interface.params) if param.kind == "image" and param.extra.get("sampled")]
         self._blocks = [block.at for block in interface.blocks]
@@ -187,16 +182,10 @@ class MetalKernel(Kernel):
                     kind="metal",
                 )
             bindings[table, index] = number
-            if table == "threadgroup":
-                self._local.append((number, index))
-            elif param.kind == "buffer":
-                self._buffers.append((number, index))
-            elif table == "image":
-                self._textures.append((number, index))
-            elif table == "sampler":
-                self._samplers.append((number, index))
-            else:
-                self._values.append((number, index))
+        self._buffers, self._values, self._local, self._textures, self._samplers = (
+            [(number, index) for (_, index), number in bindings.items() if interface.params[number].kind in kinds]
+            for kinds in (("buffer",), ("scalar", "uniform"), ("local",), ("image",), ("sampler",))
+        )
         for at in self._blocks:
             if not isinstance(at, int) or not 0 <= at < _INDEX_COUNTS["buffer"] or ("buffer", at) in bindings:
                 raise FormatError(
@@ -210,8 +199,6 @@ class MetalKernel(Kernel):
         if self._pipeline is None:
             raise self._invalid_launch(self._missing)
         limits = self._device.limits
-        if launch.cluster != (1, 1, 1):
-            raise self._invalid_launch(f"Metal does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
         for axis, count in zip(("width", "height", "depth"), launch.block, strict=True):
             limit = limits[f"maxThreadsPerThreadgroup.{axis}"]
             if count > limit:

@@ -231,10 +231,6 @@ class OpenCLKernel(Kernel):
 
     def shape(self, launch: LaunchConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
         limits = self._device.limits
-        if launch.cluster != (1, 1, 1):
-            raise self._device.invalid_launch(
-                self._name, f"OpenCL does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}"
-            )
         x, y, z = launch.block
         for axis, count in enumerate(launch.block):
             limit = limits.get(f"max_work_item_sizes[{axis}]", 1)

@@ -75,8 +75,6 @@ class RocmKernel(DriverKernel):
     def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         self.check_block(launch)
         self.check_shared_memory(launch)
-        if launch.cluster != (1, 1, 1) or launch.preferred_cluster != (1, 1, 1):
-            raise self.launch_error(f"devices of ROCm have no clusters; got cluster={launch.cluster}")
         self.check_grid(launch)
         for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
             if blocks * threads > _MAX_GRID_THREADS:

@@ -149,8 +149,7 @@ class VulkanDevice(Device):
 
     def start_write(self, memory: Memory, data: memoryview, stream: VulkanStream) -> None:
         """Copy bytes to staging memory, and queue the copy from there to the start of `memory`."""
-        logical = stream.logical
-        logical.check_open()
+        stream.logical.check_open()
         if memory.address and not memory.used:
             self.write(memory, data, stream)
             return
@@ -181,8 +180,7 @@ class VulkanDevice(Device):
 
     def clear(self, memory: Memory, nbytes: int, stream: VulkanStream) -> None:
         """Set new memory to zero."""
-        logical = stream.logical
-        logical.check_open()
+        stream.logical.check_open()
         if memory.address:
             ctypes.memset(memory.address, 0, nbytes)
             return

@@ -77,7 +77,7 @@ class VulkanLauncher(Launcher):
     def kernel(self, device: VulkanDevice) -> Kernel:
         check_device(self._shader, device)
         data = tuple(sorted((number, each.data) for number, each in self._constants.items()))
-        return VulkanKernel(self._build(self._shader, device, data), device, self.interface.block, self._shader)
+        return VulkanKernel(self._build(self._shader, device, data), device, self._shader)
 
     def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
         new = specialize_constants("vulkan", self._shader.name, self.interface, constants)
@@ -97,9 +97,8 @@ class VulkanLauncher(Launcher):
 class VulkanKernel(Kernel):
     """A pipeline and its launches. Calls reuse the command buffers of finished calls. A prepared launch has a command buffer of its own."""
 
-    def __init__(self, pipeline: Pipeline, device: VulkanDevice, block: tuple[int, int, int] | None, shader: Shader) -> None:
+    def __init__(self, pipeline: Pipeline, device: VulkanDevice, shader: Shader) -> None:
         self._device = device
-        self._block = block
         self._pipeline = pipeline
         self._shader = shader
         self._invalid_launch = partial(device.invalid_launch, pipeline.name)
@@ -107,10 +106,6 @@ class VulkanKernel(Kernel):
 
     def shape(self, launch: LaunchConfig) -> tuple[int, int, int]:
         limits = self._device.limits
-        if launch.cluster != (1, 1, 1):
-            raise self._invalid_launch(f"Vulkan does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
-        if self._block is not None and launch.block != self._block:
-            raise self._invalid_launch(f"the shader is built for blocks of {self._block} threads, got block={launch.block}")
         for axis, blocks in enumerate(launch.grid):
             most = limits[f"maxComputeWorkGroupCount[{axis}]"]
             if blocks > most:

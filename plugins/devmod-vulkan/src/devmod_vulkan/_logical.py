@@ -76,7 +76,6 @@ class Logical:
         self.device = device
         self.physical = physical
         self.closed = False
-        self._closed_because = "the interpreter is shutting down"
         self.validating = _driver.validating()
         self._number = count()
         # The handles to destroy at close, in the order of creation. The keys are the destroying function and the address.
@@ -159,7 +158,7 @@ class Logical:
         """Raise LaunchError if the device is closed."""
         if self.closed:
             check_driver("vulkan")
-            raise LaunchError(f"{self.device} is closed: {self._closed_because}", kind="vulkan")
+            raise LaunchError(f"{self.device} is closed: the interpreter is shutting down", kind="vulkan")
 
     def driver_error(self, subject: str, code: int) -> LaunchError:
         """Return the LaunchError for a failed driver call. The text for a lost device replaces `subject`."""
@@ -243,24 +242,26 @@ class Logical:
     def sweep(self) -> None:
         """Remove the collected streams with no pending work, and destroy the handles of collected pipelines and images."""
         self.check_open()
-        out = ffi.new("uint64_t *")
         for number, lease in tuple(self.streams.items()):
             if lease.expired:
-                with self._removal:
-                    semaphore, cell, *_ = lease.value
-                    if number not in self.streams:  # another thread was faster
-                        continue
-                    if self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) == 0 and out[0] >= cell[0]:
-                        self._remove_stream(number)
+                self._remove_stream(number, lease, waits=False)
         self.destroy_ended()
 
-    def _remove_stream(self, number: int) -> None:
-        """Remove a collected stream, whose semaphore another one may then use. The caller holds `_removal`."""
-        lease = self.streams.pop(number, None)
-        if lease is not None:
-            for download in tuple(lease.value[3].values()):
+    def _remove_stream(self, number: int, lease: Lease, *, waits: bool) -> None:
+        """Remove a collected stream, whose semaphore another one may then use. Wait for its work, or leave it if it has any."""
+        with self._removal:
+            semaphore, cell, _, downloads = lease.value
+            if number not in self.streams:  # another thread was faster
+                return
+            out = ffi.new("uint64_t *")
+            if waits:
+                Waiter(self, semaphore).wait(cell[0])
+            elif self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) or out[0] < cell[0]:
+                return
+            self.streams.pop(number, None)
+            for download in tuple(downloads.values()):
                 download.finish()
-            self._semaphores.append(lease.value[0])
+            self._semaphores.append(semaphore)
 
     def destroy_ended(self) -> None:
         """Destroy the handles of collected pipelines and images."""
@@ -284,11 +285,7 @@ class Logical:
             if stream is not None:
                 stream.synchronize()
             elif lease.expired:
-                with self._removal:
-                    semaphore, cell, *_ = lease.value
-                    if number in self.streams:  # else another thread was faster
-                        Waiter(self, semaphore).wait(cell[0])
-                        self._remove_stream(number)
+                self._remove_stream(number, lease, waits=True)
         self.destroy_ended()
 
     def close(self) -> None:

@@ -108,8 +108,6 @@ class WebGPUKernel(Kernel):
 
     def shape(self, launch: LaunchConfig) -> tuple[int, int, int, bytes]:
         """Return the dispatched blocks in x, y and z, and the bytes of TVM's packGridDimX."""
-        if launch.cluster != (1, 1, 1):
-            raise self._invalid_launch(f"WebGPU does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
         x, y, z = launch.grid
         most = self._device.limits["maxComputeWorkgroupsPerDimension"]
         pack, limit = b"", f"its maxComputeWorkgroupsPerDimension is {most}, but grid={launch.grid} has more blocks in"

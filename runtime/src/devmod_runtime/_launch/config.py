@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Dims = int | Sequence[int] | None
 
 _MAX = 2**63 - 1
+_NO_CLUSTERS = ((1, 1, 1), (1, 1, 1))
 
 
 class LaunchRequest:
@@ -140,10 +141,16 @@ class LaunchConfigReader:
         Raises
         ------
         LaunchError
-            The launch exceeds a limit of the device. For a limit of blocks the message has what to do.
+            The launch exceeds a limit of the device, or has clusters, which the kind does not. For a limit of blocks the message has
+            what to do.
         """
         if 0 in config.grid:
             return None
+        clusters = (config.cluster, config.preferred_cluster)
+        if clusters != _NO_CLUSTERS and not self._launcher.has_clusters:
+            got = next(each for each in clusters if max(each) > 1)
+            problem = f"the kind has no clusters of blocks: expected cluster=(1, 1, 1), got {got}"
+            raise LaunchError(f"{self._label} cannot be launched: {problem}", kind=self._launcher.kind, function=self._name)
         try:
             return kernel.shape(config)
         except LaunchError as error:

@@ -206,8 +206,18 @@ class Function(ProcessLocal):
         ----------
         name, info, launcher
             The name by which `get_function` finds it, its FunctionInfo, and the backend's part of it.
-        keywords_only, flattened, resolve, device, variants, find_block
-            As for `replace`.
+        keywords_only
+            Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
+        flattened
+            The structs whose members are arguments of the call, in the place of the struct.
+        resolve
+            What `on` returns for a device.
+        device
+            The device of a call that names none.
+        variants
+            Returns the candidates among which the function was chosen, for its docstring.
+        find_block
+            Returns the block that the other candidates have, for the error of a call without one; None if they have none.
         kernels
             The kernels by device, of the function from which this one is derived.
         interface
@@ -544,18 +554,8 @@ class Function(ProcessLocal):
 
         Parameters
         ----------
-        keywords_only
-            Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
-        flattened
-            The structs whose members are arguments of the call, in the place of the struct.
-        resolve
-            What `on` returns for a device.
-        device
-            The device of a call that names none.
-        variants
-            Returns the candidates among which the function was chosen, for its docstring.
-        find_block
-            Returns the block that the other candidates have, for the error of a call without one; None if they have none.
+        **rules
+            `keywords_only`, `flattened`, `resolve`, `device`, `variants` or `find_block`, as the function is made with them.
         """
         interface = self._signature.interface
         return type(self)(self.name, self.info, self._launcher, kernels=self._kernels, interface=interface, **(self._rules | rules))
@@ -636,7 +636,7 @@ def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any
         # No array has the type "-": `Call` checks the shape of an array for vectors with padding.
         return "-" if argument.is_padded else argument.type if argument.kind == "buffer" else "", None
     if argument.kind == "local":
-        return Local, _unchanged
+        return Local, lambda value: value
     return argument.plain_packer or ("-", argument.pack)
 
 
@@ -648,10 +648,6 @@ def _are_counts(*dims: Dims) -> bool:
                 if type(count) is not int and not hasattr(count, "__index__"):
                     return False
     return True
-
-
-def _unchanged(value: Local) -> Local:
-    return value
 
 
 def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

@@ -187,6 +187,8 @@ class Launcher(ABC):
         The backend's kind, as messages name it.
     has_grid : bool
         Whether a launch has a grid and a block.
+    has_clusters : bool
+        Whether a launch may have clusters of blocks. Without it, one with a cluster is a LaunchError.
     bool_bytes, vec3_lanes : int
         The bytes of a bool, and the lanes that a three-vector takes (`devmod_runtime._launch.scalars.packer`).
     no_shared_memory : str
@@ -205,6 +207,7 @@ class Launcher(ABC):
 
     kind: str
     has_grid: bool = True
+    has_clusters: bool = False
     bool_bytes: int = 1
     vec3_lanes: int = 4
     no_shared_memory: str = "this kind has no dynamic shared memory"

@@ -203,7 +203,8 @@ class ArgumentOrder:
         """
         count, names, behind = len(args), tuple(keywords), len(self._signature.launch)
         if count and self.keywords_only:
-            raise self._error(f"takes its arguments by name: {self.keywords_only}. Call it as {self._example()}")
+            example = ", ".join(f"{keyword_of(each) or each.label}=…" for each in self.positional)
+            raise self._error(f"takes its arguments by name: {self.keywords_only}. Call it as f({example}, threads=…)")
         if behind and count == len(self.positional) + behind:
             if not keywords:
                 return self.arrange(args[:-behind], keywords)[0] + args[-behind:], None
@@ -350,9 +351,6 @@ class ArgumentOrder:
         tags = self._signature.tags
         behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
         return f"takes {self._count_text()}{behind}; {_given(count)}"
-
-    def _example(self) -> str:
-        return f"f({', '.join(f'{keyword_of(each) or each.label}=…' for each in self.positional)}, threads=…)"
 
     def _error(self, text: str, argument: str = "") -> ArgumentError:
         return ArgumentError(f"{self._label} {text}", kind=self._kind, function=self._name, argument=argument)

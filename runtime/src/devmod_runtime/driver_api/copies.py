@@ -86,14 +86,19 @@ class _Piece:
 
 
 class Transfers:
-    """The copies of one device that are not finished."""
+    """The copies of one device that are not finished.
+
+    Attributes
+    ----------
+    pending
+        In the order in which they were queued.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         #: The free pieces, by size.
         self._pools = {size: Pool() for size in MAX_PENDING}
-        #: In the order in which they were queued.
-        self._pending: deque[_Transfer] = deque()
+        self.pending: deque[_Transfer] = deque()
 
     def start(self, pointer: int, data: memoryview, stream: int, *, to_device: bool) -> None:
         """Queue a copy from `data` to the device, or from the device to `data`; `finish` then writes the last part of `data`."""
@@ -127,37 +132,27 @@ class Transfers:
 
     def finish(self) -> None:
         """Finish the copies that the device has done."""
-        if self._pending:
+        if self.pending:
             with self._context, self._context.driver.relaxed():
-                for transfer in tuple(self._pending):
+                for transfer in tuple(self.pending):
                     if transfer.done:
                         self._finish(transfer)
-
-    def release(self) -> None:
-        """Free the page-locked memory that no copy uses."""
-        self.finish()
-        for pool in self._pools.values():
-            for _ in range(len(pool)):
-                pool.take()
-
-    def __len__(self) -> int:
-        return len(self._pending)
 
     def _finish(self, transfer: _Transfer) -> None:
         transfer.finish()
         with suppress(ValueError):  # another thread may have finished it
-            self._pending.remove(transfer)
+            self.pending.remove(transfer)
 
     @contextmanager
     def _queued(self, stream: int, piece: Handle | None, user: object, out: memoryview | None) -> Iterator[None]:
         """Keep what a copy uses until it is done. The body queues the copy."""
         transfer = _Transfer(self._context, piece, user, out)
-        self._pending.append(transfer)  # first: after an interrupt the copy may be queued
+        self.pending.append(transfer)  # first: after an interrupt the copy may be queued
         try:
             yield
         except DriverError:
             with suppress(ValueError):
-                self._pending.remove(transfer)
+                self.pending.remove(transfer)
             raise
         event = self._context.events.create(DISABLE_TIMING)
         self._context.driver.call("record_event", event.value, stream)
@@ -170,7 +165,7 @@ class Transfers:
         """
         self.finish()
         size = SMALL_PIECE if nbytes <= SMALL_PIECE else PIECE
-        users = [each for each in tuple(self._pending) if each.size == size]
+        users = [each for each in tuple(self.pending) if each.size == size]
         if len(users) >= MAX_PENDING[size]:
             self._finish(users[0])
         del users  # the piece of a finished copy is free when nothing references the copy

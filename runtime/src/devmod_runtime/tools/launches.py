@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64decode, b64encode
-from functools import cached_property
+from functools import cache
 from importlib import import_module
 from traceback import format_exception
 
@@ -64,7 +64,7 @@ def launched(launcher: str, items: Sequence[Any], seconds: float | None, setting
     settings = {**settings, "launcher": launcher}
     kinds = local_kinds()
     is_here = bool(kinds) and any(each.kind in kinds for module in open_modules(settings).values() for each in walk(module))
-    for answer, end in answers(__name__, items, _Launcher(settings), seconds, here=lambda _: is_here, settings=settings):
+    for answer, end in answers(__name__, items, _launcher(settings), seconds, here=lambda _: is_here, settings=settings):
         if end is None and "error" in answer:
             error = CompileError(answer["error"], log=answer["log"])
             error.add_note(answer["traceback"])
@@ -76,7 +76,7 @@ def main(request: dict[str, Any]) -> None:
     """Answer in the new process with the result of each item, or with its error. Warnings are printed."""
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = show_warning
-    launch = _Launcher(request)
+    launch = _launcher(request)
 
     def answer(item: Any) -> dict[str, Any]:
         try:
@@ -88,19 +88,10 @@ def main(request: dict[str, Any]) -> None:
     answer_items(request, answer)
 
 
-class _Launcher:
-    """The function of the items. Its module, which imports NumPy, is imported where it launches."""
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = settings
-
-    @cached_property
-    def _function(self) -> Callable[[Any], Any]:
-        function: Callable[[Any], Any] = import_module(self._settings["launcher"]).launcher(self._settings)
-        return function
-
-    def __call__(self, item: Any) -> dict[str, Any]:
-        return {"value": self._function(item)}
+def _launcher(settings: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
+    """Return the function of the items. Its module, which imports NumPy, is imported where it launches."""
+    find = cache(lambda: import_module(settings["launcher"]).launcher(settings))
+    return lambda item: {"value": find()(item)}
 
 
 def describe_launch(end: End, advice: str) -> str:
