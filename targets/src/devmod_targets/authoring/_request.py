@@ -36,6 +36,16 @@ def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
             raise CompileError(f"the target {str(target)!r} has the option -{name}; {expected}{hint}", kind=target.kind)
 
 
+def target_format(target: Target, formats: Sequence[str], supported: Sequence[str] = ("format",)) -> str:
+    """Return the format that a target's option names, or the first of `formats`. Raise CompileError as `check_target_options` does."""
+    check_target_options(target, supported)
+    fmt: str = dict(target.options).get("format", formats[0])
+    if fmt not in formats:
+        expected = f"expected -format={formats[0]} (the default) or {' or '.join(f'-format={each}' for each in formats[1:])}"
+        raise CompileError(f"the target {str(target)!r} has the option -format={fmt}; {expected}", kind=target.kind)
+    return fmt
+
+
 class CompileRequest(Value):
     """The input of a target's compiler. `devmod.compile` makes it from its arguments.
 
