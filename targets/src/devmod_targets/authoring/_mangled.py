@@ -7,12 +7,10 @@ const, no ``__restrict__`` of a parameter, and no sizes of structs.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeVar
 
     _Item = TypeVar("_Item")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from math import prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod import Block, Member, Origin, Param
 from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
@@ -19,7 +19,6 @@ from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import function_name, translate
 from devmod_targets.slang._interface import member_bytes, numbers_of, read_arguments
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
