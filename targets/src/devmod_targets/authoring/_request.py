@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from devmod.backend import Value
 from devmod.errors import CompileError, did_you_mean, list_names
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo, Origin, Target
     from devmod.backend import Code, Source

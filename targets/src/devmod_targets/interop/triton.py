@@ -7,6 +7,7 @@ metadata. Triton's launcher passes pointers to scratch memory after the argument
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Target
@@ -16,10 +17,8 @@ from devmod_readers.nvidia import read_cubin, read_ptx
 from devmod_targets.authoring import Payload
 from devmod_targets.triton.signature import Slot, expand_signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from devmod_readers.nvidia import KernelEntry
 

@@ -7,6 +7,7 @@ import re
 import sys
 from bisect import bisect_right
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
@@ -30,10 +31,8 @@ from devmod_targets.authoring.const_casts import written_param, written_paramete
 from devmod_targets.opencl._needs import find_needs
 from devmod_targets.opencl._samples import read_samples
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from devmod_targets.authoring import SelfContainedSource
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from devmod import Origin, Target
 from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text, parse_dtype
@@ -35,10 +36,8 @@ from devmod_targets.authoring.instances import check_explicit, explicit_instance
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
 from devmod_targets.rocm._headers import explain_cuda, headers
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo
     from devmod_readers.amdgpu import CodeObjectKernel
