@@ -26,14 +26,7 @@ from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._included import unresolved_names
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    SelfContainedSource,
-    complete_source,
-    source_payload,
-    warn_caller,
-)
+from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, source_payload, warn_caller
 from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring._request import target_format
 from devmod_targets.metal._reflect import HEADERS, read, version_option

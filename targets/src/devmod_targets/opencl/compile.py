@@ -15,14 +15,7 @@ from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_text
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    complete_source,
-    include_hint,
-    source_payload,
-    warn_caller,
-)
+from devmod_targets.authoring import CompileRequest, Payload, complete_source, include_hint, source_payload, warn_caller
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring._request import target_format
 from devmod_targets.authoring.c_functions import with_struct
