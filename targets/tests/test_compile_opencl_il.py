@@ -78,7 +78,11 @@ def test_each_function_compiles() -> None:
             "<text>:2: error: the function 'g' calls itself through 'f', and OpenCL C has no recursion: use a loop",
         ),
         ("void f() {}", IL, "the OpenCL C source <text> has no kernel: mark a function with __kernel"),
-        (AXPY, "opencl -format=spv", "the target 'opencl -format=spv' has the option -format=spv; expected -format=cl or -format=il"),
+        (
+            AXPY,
+            "opencl -format=spv",
+            "the target 'opencl -format=spv' has the option -format=spv; expected -format=cl (the default) or -format=il",
+        ),
         (
             AXPY,
             "cuda -arch=sm_80",

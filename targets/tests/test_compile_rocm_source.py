@@ -74,7 +74,7 @@ def test_a_plain_source_is_kept_byte_for_byte() -> None:
         (
             "rocm -arch=gfx90a -format=elf",
             (),
-            "the target 'rocm -arch=gfx90a -format=elf' has the option -format=elf; expected -format=hsaco or -format=hip",
+            "the target 'rocm -arch=gfx90a -format=elf' has the option -format=elf; expected -format=hsaco (the default) or -format=hip",
         ),
         (
             "rocm -arch=gfx90a,gfx1100 -format=hip",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy as np
 

@@ -14,15 +14,13 @@ is checked.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import FormatError, quote_name
 from devmod_readers.elf import LOADED, NOTES, ElfFile, dynamic_symbols, find_damage
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from devmod.backend import Binary
     from devmod_readers.elf import Segment

@@ -15,12 +15,11 @@ Files come from strangers. A table must be in the file before it is read, and it
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.backend import detect_form
 from devmod.errors import FormatError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

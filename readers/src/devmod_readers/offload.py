@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from struct import Struct, iter_unpack, unpack_from
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from devmod.backend import detect_form, open_regular
 from devmod.errors import ArgumentError, FormatError, quote_name
@@ -26,10 +26,8 @@ from devmod_readers._decompress import decompress_zlib, decompress_zstd
 from devmod_readers.elf import NO_BITS, ElfFile
 from devmod_readers.nvidia import fatbin_members
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, TypeGuard
 
     from typing_extensions import Buffer
 

@@ -28,17 +28,15 @@ is a u32, so it sets ``bool_bytes = 4``. A reader returns the type "bool" if the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from devmod import Block, Member, Param
 from devmod.backend import PipelineConstant as PipelineConstant
 from devmod.backend import Value
 from devmod.errors import CompileError, FormatError, list_names
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, TypeVar
 
     from devmod.backend import Place
 

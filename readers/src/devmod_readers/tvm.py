@@ -12,6 +12,7 @@ The layout, every integer little-endian (apache-tvm 0.27):
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from devmod import FunctionInfo
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, tag_problem
@@ -19,10 +20,8 @@ from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.elf import symbol_bytes as symbol_bytes
 from devmod_readers.sources import OPTIONS_LINE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from devmod import Interface, Param, TargetSpec
     from devmod.backend import Binary, Code

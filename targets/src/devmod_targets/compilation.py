@@ -12,6 +12,7 @@ import os
 from functools import partial
 from importlib import import_module
 from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Local, Target
@@ -22,10 +23,8 @@ from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, impo
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo, Module, TargetSpec
     from devmod_targets._languages import Compiler

@@ -8,6 +8,7 @@ Hatchling finds this module by the entry point ``devmod`` in the group ``hatch``
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any, NoReturn
 from zipfile import ZipFile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -18,10 +19,7 @@ from devmod.errors import DevmodError, list_names, with_log
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_plan, check_output, input_files
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
     from devmod_targets.build.plan import Plan
     from devmod_targets.build.result import BuildResult
 

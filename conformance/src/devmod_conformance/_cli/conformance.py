@@ -58,7 +58,7 @@ def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
         rows = [each.outcome.upper() if each.outcome == "failed" else each.outcome for each in results]
         print_table(
             ("row", "outcome", "requirement, or reason"),
-            [(each.row.id, outcome, _text(each)) for each, outcome in zip(results, rows, strict=True)],
+            [(each.row.id, outcome, " ".join(each.reason.split()) or each.row.title) for each, outcome in zip(results, rows, strict=True)],
         )
         echo(_summary(kind, results))
     unchecked = [each for each in results if each.reason.startswith(NO_SAMPLE)]
@@ -74,10 +74,6 @@ def _print_markdown(kind: str, results: Sequence[Result]) -> None:
         cells = (each.row.id, each.outcome, each.row.title, each.reason)
         echo("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |")
     echo_lines(f"\n{_summary(kind, results)}")
-
-
-def _text(result: Result) -> str:
-    return " ".join(result.reason.split()) or result.row.title
 
 
 def _summary(kind: str, results: Sequence[Result]) -> str:

@@ -276,7 +276,7 @@ def block_limit(case: Conformance) -> None:
     pairs = [
         (sample, call)
         for sample, call in _calls_with_grids(case)
-        if call.block is not None and _is_line(call) and _has_spare_threads(call) and not _fixed_block(sample.fmap[call.function])
+        if call.block is not None and _has_spare_threads(call) and not _fixed_block(sample.fmap[call.function])
     ]
     reason = "no call chooses a block in x, has more threads than elements, and no devmod.Local: only such a call may have any block"
     for _, call, function in called_functions(case, applicable(pairs, reason)):
@@ -352,15 +352,11 @@ def _extremes(dtype: Any) -> list[Any]:
     return [most, most - 5, most // 2 + 2, 1, 0, *([-1, -2, least] if least else [])]
 
 
-def _is_line(call: Call) -> bool:
-    return triple(call.grid)[1:] == triple(call.block)[1:] == (1, 1)
-
-
 def _has_spare_threads(call: Call) -> bool:
-    """Return whether the call has more threads than its arrays have elements, and no memory of a block: then each thread is compared."""
-    arguments = call.make_arguments()
-    most = max(getattr(each, "size", 0) for each in arguments)
-    return triple(call.grid)[0] * triple(call.block)[0] > most and not any(isinstance(each, devmod.Local) for each in arguments)
+    """Return whether the call has more threads, all in x, than array elements, and no memory of a block: then each thread is compared."""
+    arguments, grid, block = call.make_arguments(), triple(call.grid), triple(call.block)
+    is_larger = grid[0] * block[0] > max(getattr(each, "size", 0) for each in arguments)
+    return grid[1:] == block[1:] == (1, 1) and is_larger and not any(isinstance(each, devmod.Local) for each in arguments)
 
 
 def _fixed_block(info: devmod.FunctionInfo) -> tuple[int, int, int] | None:

@@ -13,15 +13,7 @@ from devmod_conformance._payload import read_argument
 from devmod_conformance._probe import EXIT_STATUS
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
-from devmod_conformance._rows._tools import (
-    compare_arrays,
-    list_devices,
-    reference_arrays,
-    require,
-    require_equal,
-    row,
-    samples_with_calls,
-)
+from devmod_conformance._rows._tools import compare_arrays, list_devices, reference_arrays, require, require_equal, row, samples_with_calls
 
 
 @row("R33-several")

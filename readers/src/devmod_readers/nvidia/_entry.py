@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
 from devmod_readers.parameters import follower_numbers, group_values
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

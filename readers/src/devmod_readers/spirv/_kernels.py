@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod_readers.reflection import MAX_ARGUMENTS
 from devmod_readers.spirv._module import error
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_readers.spirv._module import SpirvModule
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Any
 
 from devmod import Param
 from devmod.backend import FEATURES, PipelineConstant
@@ -24,10 +25,8 @@ from devmod_readers.wgsl._tokens import Source
 from devmod_readers.wgsl._types import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type, Types, VariableChecker
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from devmod_readers.wgsl._parse import Declaration, WgslModule
 

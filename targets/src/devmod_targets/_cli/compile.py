@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -21,7 +21,6 @@ from devmod_targets.authoring import decode_source
 from devmod_targets.build.matrix import describe_languages, suffix_of, variants
 from devmod_targets.compilation import validation_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 

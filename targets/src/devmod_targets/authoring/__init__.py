@@ -12,21 +12,17 @@ docs/design/targets.md has the reasons.
 
 from __future__ import annotations
 
-from devmod_targets._text import check_source_text as check_source_text
-from devmod_targets._text import decode_source as decode_source
-from devmod_targets.authoring._declared import CompilerReport as CompilerReport
-from devmod_targets.authoring._declared import merge_declared as merge_declared
-from devmod_targets.authoring._declared import source_payload as source_payload
-from devmod_targets.authoring._declared import warn_caller as warn_caller
-from devmod_targets.authoring._request import CompileRequest as CompileRequest
-from devmod_targets.authoring._request import Payload as Payload
-from devmod_targets.authoring._request import check_target_options as check_target_options
-from devmod_targets.authoring._source import Inliner as Inliner
-from devmod_targets.authoring._source import SelfContainedSource as SelfContainedSource
-from devmod_targets.authoring._source import complete_source as complete_source
-from devmod_targets.authoring._source import include_hint as include_hint
-from devmod_targets.authoring._source import line_directive as line_directive
-from devmod_targets.authoring._source import options_and_defines as options_and_defines
+from devmod_targets._text import check_source_text, decode_source
+from devmod_targets.authoring._declared import CompilerReport, merge_declared, source_payload, warn_caller
+from devmod_targets.authoring._request import CompileRequest, Payload, check_target_options
+from devmod_targets.authoring._source import (
+    Inliner,
+    SelfContainedSource,
+    complete_source,
+    include_hint,
+    line_directive,
+    options_and_defines,
+)
 
 __all__ = [
     "CompileRequest",

@@ -15,16 +15,15 @@ from collections import deque
 from contextlib import suppress
 from functools import cache
 from threading import Timer
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import CompileError
 from devmod.worker import can_start_python, describe_exit, python_command, search_path
 from devmod_targets._executables import package_folders
 from devmod_targets.authoring import _process
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
 #: The processes that wait for a request, by how they have started.
 _IDLE: dict[bytes, deque[_LibraryProcess]] = {}

@@ -7,12 +7,10 @@ const, no ``__restrict__`` of a parameter, and no sizes of structs.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeVar
 
     _Item = TypeVar("_Item")
 
@@ -74,7 +72,7 @@ def parse_function(symbol: str) -> MangledName | None:
     if not symbol.startswith("_Z") or len(symbol) > _MAX_NAME:
         return None
     try:
-        result = _Parser(symbol, 2).function()
+        result = Parser(symbol, 2).function()
         result.signature()
     except (UnsupportedName, RecursionError):
         return None
@@ -90,14 +88,16 @@ def parse_signature(symbol: str) -> tuple[TypeNode, ...] | None:
     if symbol[start : start + 1] != "I":
         return None
     try:
-        parser = _Parser(symbol, start + 1, substitutions=1)
+        parser = Parser(symbol, start + 1, substitutions=1)
         parser.take("P")
         return parser.function_params()
     except (UnsupportedName, RecursionError):
         return None
 
 
-class _Parser:
+class Parser:
+    """Parses one mangled name. A subclass may add types."""
+
     def __init__(self, text: str, at: int, substitutions: int = 0) -> None:
         self.text, self.at, self._depth = text, at, 0
         #: The substitution candidates: names of scopes and templates as text, types as nodes.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from devmod.backend import Value
 from devmod.errors import CompileError, did_you_mean, list_names
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo, Origin, Target
     from devmod.backend import Code, Source
@@ -34,6 +33,16 @@ def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
             expected = f"expected {list_names([f'-{each}' for each in supported])}" if supported else "the kind has no options"
             hint = did_you_mean(f"-{name}", [f"-{each}" for each in supported])
             raise CompileError(f"the target {str(target)!r} has the option -{name}; {expected}{hint}", kind=target.kind)
+
+
+def target_format(target: Target, formats: Sequence[str], supported: Sequence[str] = ("format",)) -> str:
+    """Return the format that a target's option names, or the first of `formats`. Raise CompileError as `check_target_options` does."""
+    check_target_options(target, supported)
+    fmt: str = dict(target.options).get("format", formats[0])
+    if fmt not in formats:
+        expected = f"expected -format={formats[0]} (the default) or {' or '.join(f'-format={each}' for each in formats[1:])}"
+        raise CompileError(f"the target {str(target)!r} has the option -format={fmt}; {expected}", kind=target.kind)
+    return fmt
 
 
 class CompileRequest(Value):

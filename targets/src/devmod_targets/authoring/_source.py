@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.errors import FormatError, list_names
 from devmod_readers.options import OPTIONS_LINE, option_problem, split_options
@@ -26,7 +26,6 @@ from devmod_targets._included import UNKNOWN_FILE
 from devmod_targets._text import decode_source
 from devmod_targets.authoring._macro_includes import MacroIncludes
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

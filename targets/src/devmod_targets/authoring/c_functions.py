@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from ctypes import c_void_p, cast
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
@@ -28,10 +29,8 @@ from devmod_targets.authoring.instances import (
     source_instances,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from devmod import Member, TargetSpec
     from devmod_readers.reflection import ReflectedFunction

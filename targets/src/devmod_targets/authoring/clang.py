@@ -10,15 +10,14 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import CompileError, ToolchainNotFoundError, own_module, pip_install
 from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_targets._text import is_utf8
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
 
     from devmod import TargetSpec
 

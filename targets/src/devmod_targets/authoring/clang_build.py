@@ -8,7 +8,7 @@ import re
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from devmod import Origin
 from devmod.backend import environment_text, find_program, temporary_folder
@@ -18,10 +18,8 @@ from devmod_targets.authoring._source import options_and_defines
 from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.authoring.zig import find_zig, toolchain
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import NoReturn
 
     from devmod import FunctionInfo, TargetSpec
     from devmod_targets.authoring._request import CompileRequest

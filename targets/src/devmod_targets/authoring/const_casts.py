@@ -8,14 +8,13 @@ to which a kernel passes it.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Any
 
 from devmod_readers.uses import transitive_parts
 from devmod_targets.authoring.clang import lane_type, type_kind
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
-    from typing import Any
 
     from devmod import Param
     from devmod_targets.authoring.clang import Libclang

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import CompileError, list_names
 from devmod_targets.authoring._mangled import parse_function
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from devmod_targets.authoring.clang import Libclang
 

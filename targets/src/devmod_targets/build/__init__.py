@@ -18,8 +18,8 @@ docs/design/build.md has the reasons.
 
 from __future__ import annotations
 
-from devmod_targets.build.document import ManifestError as ManifestError
-from devmod_targets.build.plan import plan_of as plan_of
-from devmod_targets.build.read import read_manifest as read_manifest
+from devmod_targets.build.document import ManifestError
+from devmod_targets.build.plan import plan_of
+from devmod_targets.build.read import read_manifest
 
 __all__ = ["ManifestError", "plan_of", "read_manifest"]

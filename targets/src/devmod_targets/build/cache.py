@@ -14,6 +14,7 @@ import re
 from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import devmod
 from devmod.backend import (
@@ -31,10 +32,8 @@ from devmod.backend import (
 from devmod.errors import DevmodError, FormatError, describe_error
 from devmod_targets.build.result import Outcome
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, TypeAlias
 
     from devmod import Module
     from devmod_targets.build.closure import Closure

@@ -16,7 +16,7 @@ from errno import EINVAL
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.backend import open_regular
 from devmod.errors import CompileError
@@ -24,7 +24,6 @@ from devmod_targets._executables import state_from_stat, state_of
 from devmod_targets._included import IncludedNames, imported_names, included_names, macro_files
 from devmod_targets._text import decode_source
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 

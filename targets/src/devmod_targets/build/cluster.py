@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 from contextlib import suppress
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import DevmodError, describe_error
 from devmod_targets.build.jobs import pack_files
@@ -16,11 +17,9 @@ from devmod_targets.build.packages import import_problem
 from devmod_targets.build.result import Outcome
 from devmod_targets.build.toolchains import toolchain_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
-    from typing import Any
 
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job

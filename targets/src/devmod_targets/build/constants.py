@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import load_from_bytes
 from devmod.backend import array_bytes, dtype_name_of, open_regular, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, not_installed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from devmod.backend import DiskCache, escape
 from devmod.commands import annotate, echo_lines
 from devmod.errors import with_log
 from devmod_targets.build.result import UNVALIDATED, Progress
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from devmod.errors import DevmodError
     from devmod_targets.build.plan import Job

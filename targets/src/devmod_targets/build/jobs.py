@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from threading import Lock, get_ident
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod import Target
@@ -20,10 +20,7 @@ from devmod_targets.build.result import UNVALIDATED, Outcome
 from devmod_targets.build.toolchains import toolchain_of
 from devmod_targets.compilation import compile_source, files_read, validation_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod import Target
 from devmod.backend import find_spec
@@ -12,7 +12,6 @@ from devmod.targets import KINDS
 from devmod_targets._languages import chosen_sources, variants_of
 from devmod_targets.build.document import key_text
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod_targets._languages import MAIN_SYMBOLS
 from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, uses_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -18,6 +18,7 @@ from collections import deque
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
 
 from devmod.backend import temporary_folder
 from devmod.worker import Worker, answer_writer, can_start_python
@@ -25,10 +26,8 @@ from devmod_targets.build.plan import Job
 from devmod_targets.build.result import Outcome
 from devmod_targets.build.threads import Threads
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
     _Results = queue.SimpleQueue[tuple[int, Outcome | BaseException]]
 

@@ -8,7 +8,7 @@ import posixpath
 import re
 from datetime import date, datetime, time
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
@@ -18,7 +18,6 @@ from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, ProgramEntry, Section, Source
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 

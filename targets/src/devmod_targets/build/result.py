@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.backend import walk
 from devmod.errors import CompileError, with_log
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from devmod import Module
     from devmod_targets.build.plan import Job

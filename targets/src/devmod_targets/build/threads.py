@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from queue import Queue
 from threading import Thread
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 
 class Threads:

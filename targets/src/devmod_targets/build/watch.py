@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from devmod.backend import cache_dir
 from devmod.commands import echo, echo_lines
@@ -13,10 +14,8 @@ from devmod_targets.build.closure import SourceTree
 from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT
 from devmod_targets.build.packages import import_problem
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from devmod_targets.build.plan import Plan
 

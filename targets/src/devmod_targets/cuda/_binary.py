@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 from devmod import Origin
 from devmod.backend import compile_error
@@ -16,10 +17,8 @@ from devmod_targets.cuda import _wheels, nvrtc
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_shared_memory, without_types
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo
     from devmod_readers.nvidia import KernelEntry

@@ -15,7 +15,7 @@ from functools import cache
 from hashlib import sha256
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from devmod.backend import compile_error, find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_installed
@@ -29,7 +29,6 @@ from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import hip_headers, missing_header
 from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, clock_error, diagnostics, names_of_archs
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 

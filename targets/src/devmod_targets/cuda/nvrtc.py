@@ -10,7 +10,7 @@ import re
 from functools import cache
 from importlib import import_module
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
@@ -20,10 +20,8 @@ from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import header_of, host_headers, missing_header, predefined
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
 
 __all__ = ["DISTRIBUTION", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon import SPEC
 from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
@@ -15,10 +17,8 @@ from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_s
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.authoring.zig import find_zig, library_headers
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo
     from devmod_targets.authoring.clang_build import ClangOptions

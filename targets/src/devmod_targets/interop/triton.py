@@ -7,6 +7,7 @@ metadata. Triton's launcher passes pointers to scratch memory after the argument
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Target
@@ -16,10 +17,8 @@ from devmod_readers.nvidia import read_cubin, read_ptx
 from devmod_targets.authoring import Payload
 from devmod_targets.triton.signature import Slot, expand_signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from devmod_readers.nvidia import KernelEntry
 
@@ -144,7 +143,7 @@ def payload_of(kernel: Any, fmt: str = "") -> Payload:
     slots = expand_signature(name, signature, _constant_numbers(source), getattr(metadata, "tensordesc_meta", None))
     entry = _entry_of(name, asm) if kind == "cuda" else None
     slots += _hidden_slots(name, slots, entry, metadata)
-    block = (int(metadata.num_warps) * _warp_size(metadata), 1, 1)
+    block = (int(metadata.num_warps) * int(getattr(metadata, "warp_size", None) or metadata.target.warp_size), 1, 1)
     if entry is not None:
         _check_entry(name, slots, entry, block)
     interface = devmod.Interface([slot.param for slot in slots], block=block, shared_memory=int(metadata.shared))
@@ -215,10 +214,6 @@ def _check_entry(name: str, slots: Sequence[Slot], entry: KernelEntry, block: tu
             f"metadata has {block}",
             function=name,
         )
-
-
-def _warp_size(metadata: Any) -> int:
-    return int(getattr(metadata, "warp_size", None) or metadata.target.warp_size)
 
 
 def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:

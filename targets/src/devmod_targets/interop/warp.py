@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import devmod
 from devmod import Member, Param
@@ -21,10 +21,8 @@ from devmod.backend import array_bytes, open_regular, parse_dtype
 from devmod.errors import ArgumentError, FormatError, list_names, quote_name
 from devmod_readers.nvidia import read_cubin, read_ptx
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from devmod_readers.nvidia import KernelEntry
 

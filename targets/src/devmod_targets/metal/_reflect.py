@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from functools import cache, cached_property
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from devmod import Param
 from devmod.backend import PipelineConstant
@@ -35,10 +36,8 @@ from devmod_targets.authoring.clang import (
 from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import template_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
-    from typing import Any
 
     from devmod import Member
     from devmod_targets.authoring import CompileRequest, SelfContainedSource

@@ -26,16 +26,9 @@ from devmod.errors import ToolchainNotFoundError
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._included import unresolved_names
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    SelfContainedSource,
-    check_target_options,
-    complete_source,
-    source_payload,
-    warn_caller,
-)
+from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, complete_source, source_payload, warn_caller
 from devmod_targets.authoring._process import run_program
+from devmod_targets.authoring._request import target_format
 from devmod_targets.metal._reflect import HEADERS, read, version_option
 
 TYPE_CHECKING = False
@@ -70,7 +63,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has syntax errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
-    as_library = _format(request) == "metallib"
+    as_library = target_format(request.target, ("metal", "metallib")) == "metallib"
     source = _with_instances(
         request, complete_source(request, HEADERS.__contains__, dialect=("-x", "c++", version_option(request.options)))
     )
@@ -100,18 +93,6 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     # No error, because Metal's own compiler decides. It has accepted a library.
     warn_caller(request, warnings if as_library else [], doubts=[] if as_library else warnings)
     return payload
-
-
-def _format(request: CompileRequest) -> str:
-    """Return the format in the target's options."""
-    target = request.target
-    check_target_options(target, ("format",))
-    fmt: str = dict(target.options).get("format", "metal")
-    if fmt not in SPEC.formats:
-        raise request.error(
-            f"the target {str(target)!r} has the option -format={fmt}; expected -format=metal (the default) or -format=metallib"
-        )
-    return fmt
 
 
 def _with_instances(request: CompileRequest, source: SelfContainedSource) -> SelfContainedSource:

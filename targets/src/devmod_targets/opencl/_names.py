@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod_targets._text import split_arguments
+from devmod_targets.authoring._mangled import Parser, TypeNode, UnsupportedName
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,26 +16,11 @@ _DECLARE = re.compile(
     r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE
 )
 _NAME = re.compile(r"_Z(\d{1,3})")
-_SPACE = re.compile(r"U3AS(\d)")
-_ATTRIBUTE = re.compile(r"U7_Atomic|[rVK]")
-_VECTOR = re.compile(r"Dv(\d{1,2})_")
-_SEQUENCE = re.compile(r"S([0-9A-Z]?)_")
-_BASES = {
-    "v": "void",
-    "b": "bool",
-    "c": "char",
-    "a": "char",
-    "h": "uchar",
-    "s": "short",
-    "t": "ushort",
-    "i": "int",
-    "j": "uint",
-    "l": "long",
-    "m": "ulong",
-    "f": "float",
-    "d": "double",
-    "Dh": "half",
-}
+#: The qualifiers of a pointer's target, which are one candidate with it.
+_QUALIFIERS = re.compile(r"(?:U3AS\d|[rVK])*(?:U7_Atomic)?")
+_LANES = re.compile(r"\d{1,2}")
+#: The types whose names in OpenCL C differ from those in C++.
+_BASES = {"signed char": "char"} | {f"unsigned {each}": f"u{each}" for each in ("char", "short", "int", "long")}
 _LLVM = {"i1": "bool", "i8": "char", "i16": "short", "i32": "int", "i64": "long", "half": "half", "float": "float", "double": "double"}
 _RESULT = re.compile(r"<(\d+) x (\w+)>")
 #: The keywords of the address spaces of SPIR-V.
@@ -76,10 +62,6 @@ class Builtin(NamedTuple):
     symbol: str
 
 
-class UnknownName(Exception):
-    """The symbol is not that of a built-in function."""
-
-
 def read_builtins(text: str) -> list[Builtin]:
     """Return the functions that a module declares and does not define, without LLVM's own.
 
@@ -112,62 +94,51 @@ def _parse(symbol: str, count: int) -> tuple[str, tuple[Type, ...]]:
     if not start:
         return symbol, ()
     at = start.end() + int(start[1])
-    name = symbol[start.end() : at]
-    params: list[Type] = []
-    seen: list[Type] = []
-    try:
-        while at < len(symbol):
-            at, type_ = _parse_type(symbol, at, seen)
-            params.append(type_)
-    except UnknownName:
-        return name, ()
-    params = [] if params == [Type("void")] else params
-    return name, tuple(params) if len(params) == count else ()
+    params: tuple[Type, ...] = ()
+    with suppress(UnsupportedName):
+        params = _Parser(symbol, at).types()
+    return symbol[start.end() : at], params if len(params) == count else ()
 
 
-def _parse_type(symbol: str, at: int, seen: list[Type], depth: int = 0) -> tuple[int, Type]:
-    """Return the end of a type and the type. `seen` has the candidates of substitutions, in order."""
-    if depth > 8:
-        raise UnknownName
-    for length in (2, 1):
-        base = _BASES.get(symbol[at : at + length])
-        if base:
-            return at + length, Type(base)
-    substitution, vector = _SEQUENCE.match(symbol, at), _VECTOR.match(symbol, at)
-    if substitution:
-        index = int(substitution[1], 36) + 1 if substitution[1] else 0
-        if index >= len(seen):
-            raise UnknownName
-        return substitution.end(), seen[index]
-    if vector:
-        at, element = _parse_type(symbol, vector.end(), seen, depth + 1)
-        result = element._replace(lanes=int(vector[1]))
-    elif symbol[at : at + 1] == "P":
-        is_plain = symbol[at + 1 : at + 2] not in ("U", "V", "K")
-        at, target = _parse_type(symbol, at + 1, seen, depth + 1)
-        if is_plain:
-            seen.append(target)  # the type in its address space, which has no mark
-        result = target._replace(space=target.space or _SPACES[0])
-    elif symbol[at : at + 1].isdigit():
-        number = re.match(r"\d{1,3}", symbol[at:])
-        assert number is not None
-        start = at + len(number[0])
-        at = start + int(number[0])
-        result = Type(symbol[start:at])
-    else:
-        # The qualifiers of a pointer's target are one candidate with it.
-        space, atomic, first = "", False, at
-        while match := _SPACE.match(symbol, at) or _ATTRIBUTE.match(symbol, at):
-            space = _SPACES.get(int(match[1]), "") if match.re is _SPACE else space
-            at = match.end()
-            if match[0] == "U7_Atomic":
-                atomic = True
-                break
-        if at == first:
-            raise UnknownName
-        at, target = _parse_type(symbol, at, seen, depth + 1)
-        if atomic:
-            seen.append(target)
-        result = target._replace(space=space or target.space, atomic=atomic or target.atomic)
-    seen.append(result)
-    return at, result
+class _Parser(Parser):
+    """Parses the types of a function of OpenCL C."""
+
+    def types(self) -> tuple[Type, ...]:
+        """Return the types from here to the end of the symbol."""
+        nodes = self._params(end="")
+        if self.at < len(self.text):
+            raise UnsupportedName
+        return tuple(map(_type_of, nodes))
+
+    def _type_inside(self) -> TypeNode:
+        if self.take("Dh"):
+            return TypeNode("builtin", "half")
+        if self.take("Dv"):
+            lanes = self._match(_LANES)
+            self._expect("_")
+            return self._candidate(TypeNode("vector", lanes, self._type()))
+        if self.take("P"):
+            is_plain = not any(map(self._peek, "UVK"))
+            target = self._type()
+            if is_plain:
+                self._add(target)  # the type in its address space, which has no mark
+            return self._candidate(TypeNode("pointer", target=target))
+        if qualifiers := self._match(_QUALIFIERS):
+            target = self._type()
+            if qualifiers.endswith("c"):  # an atomic type
+                self._add(target)
+            return self._candidate(TypeNode("qualified", qualifiers, target))
+        return super()._type_inside()
+
+
+def _type_of(node: TypeNode) -> Type:
+    if node.target is None:
+        return Type(_BASES.get(node.text, node.text))
+    target = _type_of(node.target)
+    if node.kind == "vector":
+        return target._replace(lanes=int(node.text))
+    if node.kind == "pointer":
+        return target._replace(space=target.space or _SPACES[0])
+    spaces = re.findall(r"AS(\d)", node.text)
+    space = _SPACES.get(int(spaces[-1]), "") if spaces else ""
+    return target._replace(space=space or target.space, atomic="Atomic" in node.text or target.atomic)

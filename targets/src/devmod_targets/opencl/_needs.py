@@ -7,9 +7,8 @@ compiled only with the feature (``#ifdef cl_khr_fp16``) needs nothing, unless it
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 

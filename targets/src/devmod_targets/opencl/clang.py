@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from graphlib import CycleError, TopologicalSorter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.errors import CompileError, compile_error
 from devmod_targets._text import header_text
 from devmod_targets.authoring import warn_caller
 from devmod_targets.authoring.zig import run_zig, toolchain
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 

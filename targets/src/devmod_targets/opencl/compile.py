@@ -7,6 +7,7 @@ import re
 import sys
 from bisect import bisect_right
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
@@ -14,31 +15,19 @@ from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_text
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    check_target_options,
-    complete_source,
-    include_hint,
-    source_payload,
-    warn_caller,
-)
+from devmod_targets.authoring import CompileRequest, Payload, complete_source, include_hint, source_payload, warn_caller
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
+from devmod_targets.authoring._request import target_format
 from devmod_targets.authoring.c_functions import with_struct
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 from devmod_targets.authoring.const_casts import written_param, written_parameters
 from devmod_targets.opencl._needs import find_needs
 from devmod_targets.opencl._samples import read_samples
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from devmod_targets.authoring import SelfContainedSource
-
-
-_FORMATS = ("cl", "il")
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -61,10 +50,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
-    check_target_options(request.target, ("format",))
-    fmt = dict(request.target.options).get("format", "cl")
-    if fmt not in _FORMATS:
-        raise request.error(f"the target {str(request.target)!r} has the option -format={fmt}; expected -format=cl or -format=il")
+    fmt = target_format(request.target, ("cl", "il"))
     if request.name_expressions:
         raise request.error("name_expressions= is not supported for OpenCL C, which has no templates")
     source = complete_source(request, dialect=("-x", "cl", "-target", "spir64"))

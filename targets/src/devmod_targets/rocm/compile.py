@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from devmod import Origin, Target
 from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text, parse_dtype
@@ -14,10 +15,11 @@ from devmod.targets.rocm import SPEC
 from devmod_readers.amdgpu import read_code_object
 from devmod_readers.options.rocm import is_supported
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source, merge_declared, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
 from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
+from devmod_targets.authoring._request import target_format
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import VECTOR_ELEMENTS, VIRTUAL_FOLDER, element_type, type_kind
 from devmod_targets.authoring.clang_build import (
@@ -34,10 +36,8 @@ from devmod_targets.authoring.instances import check_explicit, explicit_instance
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
 from devmod_targets.rocm._headers import explain_cuda, headers
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo
     from devmod_readers.amdgpu import CodeObjectKernel
@@ -351,7 +351,6 @@ def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build compiles it too, for errors and signatures.
 
 
-_FORMATS = ("hsaco", "hip")
 #: The architecture for which a source is checked if the target names none.
 _CHECKED = "gfx90a"
 #: The arguments that give clang's preprocessor HIP.
@@ -366,10 +365,7 @@ def payload_format(target: Target) -> str:
     CompileError
         The target has an unknown format, or several architectures for a source.
     """
-    check_target_options(target, ("arch", "format"))
-    fmt: str = dict(target.options).get("format", "hsaco")
-    if fmt not in _FORMATS:
-        raise CompileError(f"the target {str(target)!r} has the option -format={fmt}; expected -format=hsaco or -format=hip", kind="rocm")
+    fmt = target_format(target, ("hsaco", "hip"), ("arch", "format"))
     if fmt == "hip" and len(target.archs) > 1:
         raise CompileError(
             f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one", kind="rocm"

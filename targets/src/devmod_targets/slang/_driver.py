@@ -10,7 +10,7 @@ import json
 import os
 import re
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
@@ -20,11 +20,9 @@ from devmod_targets.authoring import _library, options_and_defines, warn_caller
 from devmod_targets.authoring._process import compiler_folder, dependencies, digests_of, run_program
 from devmod_targets.slang._slang_process import symbol_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any
 
     from devmod_targets.authoring import CompileRequest
 

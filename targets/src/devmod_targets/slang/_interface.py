@@ -6,17 +6,15 @@ The buffers, images and samplers in it are further ones, ``p_out`` for the membe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Member
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
 from devmod_targets.slang._driver import reflection_error
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.slang._driver import Entry

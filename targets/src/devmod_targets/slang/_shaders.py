@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from math import prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod import Block, Member, Origin, Param
 from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
@@ -19,7 +19,6 @@ from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import function_name, translate
 from devmod_targets.slang._interface import member_bytes, numbers_of, read_arguments
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -359,7 +358,8 @@ class _Match:
             raise self._error(f"{argument.name!r} is of kind {argument.kind} {argument.type}, and in the code of kind {own[0].kind}")
         if argument.kind == "buffer":
             param = own[0].replace(name=argument.name)
-            if argument.type and (argument.type == "uint32" or _is_packed(param.type, argument.type)):
+            # MSL has packed vectors, which its reader sees as numbers. Those of three numbers have no type of their own.
+            if argument.type in ("uint32", f"{param.type}x2", f"{param.type}x4"):
                 param = param.replace(type=argument.type, align=0, members=())
             elif row := _row_type(param.type, argument.members):
                 return [param.replace(type=row, access=argument.access if self._is_metal else param.access, align=0, members=())]
@@ -410,11 +410,6 @@ class _Match:
 
     def _error(self, problem: str) -> CompileError:
         return _disagreement(self._request, self._entry, problem)
-
-
-def _is_packed(own: str, type_: str) -> bool:
-    """Return whether MSL has packed vectors, which its reader sees as numbers. Those of three numbers have no type of their own."""
-    return type_ in (f"{own}x2", f"{own}x4")
 
 
 def _row_type(own: str, members: Sequence[Member]) -> str:

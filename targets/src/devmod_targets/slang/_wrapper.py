@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Member, Origin, Param
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
@@ -19,10 +19,8 @@ from devmod_targets.authoring import merge_declared
 from devmod_targets.slang._driver import function_name
 from devmod_targets.slang._interface import numbers_of, read_arguments
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from devmod import FunctionInfo
     from devmod_targets.authoring import CompileRequest, Payload

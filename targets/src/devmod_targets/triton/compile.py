@@ -17,16 +17,15 @@ import traceback
 from contextlib import contextmanager
 from hashlib import sha256
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from devmod.errors import describe_error, list_names
 from devmod_targets._text import split_arguments
 from devmod_targets.interop.triton import payload_of
 from devmod_targets.triton.kernels import compile_kernel, import_triton, payload_format
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
     from devmod_targets.authoring import CompileRequest, Payload
 

@@ -13,15 +13,14 @@ import re
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from devmod.backend import temporary_folder
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, did_you_mean, list_names, not_installed
 from devmod_targets.triton.signature import expand_signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
     from devmod import Target
 

@@ -12,16 +12,14 @@ Source: triton/backends/driver.py and triton/backends/nvidia/driver.py, versions
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from typing import Any
 
 
 _SCALARS = {

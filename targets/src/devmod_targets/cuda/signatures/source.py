@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
@@ -21,10 +22,8 @@ from devmod_targets.cuda.signatures import prelude
 from devmod_targets.cuda.signatures.prelude import conditions_agree
 from devmod_targets.cuda.signatures.types import cuda_element_type, incomplete_name, without_inline
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
-    from typing import Any
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring.clang import Libclang

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
@@ -13,10 +13,7 @@ from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring.c_functions import uses_location, with_struct
 from devmod_targets.authoring.clang import VECTOR_ELEMENTS, element_type, lane_type, type_kind
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from devmod_readers.nvidia import ParamPlace
     from devmod_targets.authoring._mangled import TypeNode
     from devmod_targets.authoring.clang import LocationSet
