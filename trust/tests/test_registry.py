@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -13,16 +14,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import parse_qs
 from urllib.request import urlopen
 
 import pytest
-from signing import bundle, policy, refusal, signed
+from signing import bundle, limited_files, policy, refusal, signed
 
 import devmod
 from devmod._cli import main
 
 pytest.importorskip("oras", reason='oras is not installed: pip install "devmod-trust[oci]"')
 PROGRAM = shutil.which("docker-registry")
+#: Of the user "me".
+PASSWORD = "Basic bWU6c2VjcmV0"
 
 
 @pytest.fixture(name="registry", scope="module")
@@ -107,7 +111,7 @@ def test_a_spoiled_blob_is_refused(registry: str, capsys: pytest.CaptureFixture[
         blob.write_bytes(content)
         status, out, err = run(capsys, "pull", f"oci://{host}/spoiled:1", "-o", "new.devmod")
         assert (status, out) == (1, "")
-        assert err.startswith(f"devmod: error: oci://{host}/spoiled:1 cannot be pulled: the registry sent ")
+        assert err.startswith(f"devmod: error: oci://{host}/spoiled:1: the registry sent ")
         assert text in err
         assert not Path("new.devmod").exists()
         assert Path("new.devmod.sig").read_bytes() == b"of an old file"
@@ -120,6 +124,7 @@ def test_a_spoiled_blob_is_refused(registry: str, capsys: pytest.CaptureFixture[
         ("https://acme/x:1", "'https://acme/x:1' is no address of a registry; expected oci://HOST/REPOSITORY:TAG"),
         ("oci://user:password@acme/x:1", "'oci://user:password@acme/x:1' is no address of a registry; expected oci://HOST/REPOSITORY:TAG"),
         ("oci://acme/../x:1", "'oci://acme/../x:1' is no address of a registry; expected oci://HOST/REPOSITORY:TAG"),
+        ("oci://acme/a/../x", "'oci://acme/a/../x' is no address of a registry; expected oci://HOST/REPOSITORY:TAG"),
     ],
 )
 def test_an_invalid_address(capsys: pytest.CaptureFixture[str], address: str, text: str) -> None:
@@ -129,7 +134,7 @@ def test_an_invalid_address(capsys: pytest.CaptureFixture[str], address: str, te
 def test_errors_of_a_registry(registry: str, capsys: pytest.CaptureFixture[str]) -> None:
     host = registry.partition("|")[0]
     assert run(capsys, "pull", f"oci://{host}/nothing:1") == (
-        1, "", f"devmod: error: oci://{host}/nothing:1: ValueError: the registry answered 404 Not Found\n",
+        1, "", f"devmod: error: oci://{host}/nothing:1: the registry answered 404 Not Found\n",
     )  # fmt: skip
     began = time.monotonic()
     status, _, err = run(capsys, "pull", "oci://127.0.0.1:9/nothing:1")
@@ -140,28 +145,42 @@ def test_errors_of_a_registry(registry: str, capsys: pytest.CaptureFixture[str])
     )  # fmt: skip
 
 
-class Liar(BaseHTTPRequestHandler):
-    """A registry with the answers of a test."""
+class Handler(BaseHTTPRequestHandler):
+    """A registry with the answers of a test, by the last part of a path. It asks for what `challenge` says, which may be a token of a scope."""
 
-    answers: dict[str, bytes]
+    answers: dict[str, bytes] = {}
+    challenge = ""
 
-    def do_GET(self) -> None:
-        body = self.answers.get(self.path.rpartition("/")[2])
-        self.send_response(200 if body is not None else 404)
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        path, _, query = self.path.partition("?")
+        scope = "pull" if self.command == "GET" else "pull,push"
+        given, realm = self.headers.get("Authorization", ""), f'realm="http://{self.headers["Host"]}/token",scope="{scope}"'
+        status, content, headers = 200, self.answers.get(path.rpartition("/")[2]), {"Location": f"{path}1?state=2"}
+        if path == "/token":
+            status, content = (200 if given == PASSWORD else 401), json.dumps({"token": parse_qs(query)["scope"][0]}).encode()
+        elif self.challenge and given not in (PASSWORD if self.challenge == "Basic" else f"Bearer {scope}", "Bearer pull,push"):
+            status, headers = 401, {"WWW-Authenticate": f"{self.challenge} {realm}"}
+        elif self.command == "PUT":
+            self.answers[parse_qs(query).get("digest", [path.rpartition("/")[2]])[0]] = body
+        elif self.command == "GET" and content is None:
+            status = 404
+        self.send_response(202 if self.command == "POST" and status == 200 else status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body or b"")
+        self.wfile.write(content or b"")
+
+    do_GET = do_POST = do_PUT = answer
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
 
 
 @pytest.fixture(name="liar")
-def liar_fixture() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """The address of a registry, and its answers by the last part of a path."""
-
-    class Handler(Liar):
-        answers: dict[str, bytes] = {}
-
+def liar_fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """The address of a registry, and its answers."""
+    monkeypatch.setattr(Handler, "answers", {})
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield f"oci://127.0.0.1:{server.server_port}/acme", Handler.answers
@@ -196,15 +215,61 @@ NONE = "it is no artifact that devmod push wrote"
 def test_a_registry_that_lies(liar: tuple[str, dict[str, bytes]], capsys: pytest.CaptureFixture[str], found: bytes, text: str) -> None:
     address, answers = liar
     answers |= {"latest": found, str(LAYER["digest"]): DATA}
-    assert run(capsys, "pull", address) == (1, "", f"devmod: error: {address} cannot be pulled: {text}\n")
+    assert run(capsys, "pull", address) == (1, "", f"devmod: error: {address}: {text}\n")
     assert not Path("acme.devmod").exists()
     answers["latest"] = manifest(LAYER)
     assert run(capsys, "pull", address)[0] == 0
     digest = f"sha256:{'0' * 64}"
     answers[digest] = answers["latest"]
     assert run(capsys, "pull", f"{address}@{digest}")[2] == (
-        f"devmod: error: {address}@{digest} cannot be pulled: its manifest has another SHA-256 than the address\n"
+        f"devmod: error: {address}@{digest}: its manifest has another SHA-256 than the address\n"
     )
+
+
+@pytest.mark.parametrize("challenge", ["Basic", "Bearer"])
+def test_a_registry_asks_for_a_password_or_for_a_token_of_a_scope(
+    liar: tuple[str, dict[str, bytes]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, challenge: str
+) -> None:
+    """A token for reading does not suffice for an upload."""
+    address, answers = liar
+    monkeypatch.setattr(Handler, "challenge", challenge)
+    monkeypatch.setenv("HOME", os.getcwd())
+    signed("f.devmod")
+    assert run(capsys, "push", "f.devmod", address)[:2] == (1, "")
+    Path(".docker").mkdir()
+    host = address.removeprefix("oci://").partition("/")[0]
+    Path(".docker/config.json").write_text(json.dumps({"auths": {host: {"auth": PASSWORD.removeprefix("Basic ")}}}))
+    assert run(capsys, "push", "f.devmod", address)[::2] == (0, "")
+    assert run(capsys, "pull", address, "-o", "g.devmod")[0] == 0
+    assert Path("g.devmod").read_bytes() == bundle() == answers[str(LAYER["digest"])]
+
+
+def test_a_full_disk_replaces_no_file(liar: tuple[str, dict[str, bytes]], capsys: pytest.CaptureFixture[str]) -> None:
+    address, answers = liar
+    large = b"x" * 50_000
+    digest = f"sha256:{hashlib.sha256(large).hexdigest()}"
+    signatures = {"mediaType": "application/vnd.devmod.signatures.v1", "digest": digest, "size": len(large)}
+    answers |= {"latest": manifest(LAYER, signatures), str(LAYER["digest"]): DATA, digest: large}
+    for name in ("f.devmod", "f.devmod.sig"):
+        Path(name).write_text("old")
+    with limited_files(10_000):
+        assert run(capsys, "pull", address, "-o", "f.devmod") == (1, "", "devmod: error: f.devmod.sig: File too large\n")
+    assert {name: Path(name).read_text() for name in os.listdir() if name != "cache"} == {"f.devmod": "old", "f.devmod.sig": "old"}
+
+
+def test_a_host_without_a_dot_is_no_name_at_docker_hub(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def get(_: object, method: str, url: str, **options: object) -> None:
+        raise OSError(url)
+
+    monkeypatch.setattr("requests.Session.request", get)
+    for host, scheme in (("localhost", "http"), ("registry", "https")):
+        assert run(capsys, "pull", f"oci://{host}/acme/x")[2] == f"devmod: error: oci://{host}/acme/x: OSError: {scheme}://{host}/v2/\n"
+
+
+def test_a_file_of_signatures_that_is_too_large_is_not_pushed(capsys: pytest.CaptureFixture[str]) -> None:
+    signed("f.devmod")
+    Path("f.devmod.sig").write_bytes(bytes(2 << 20))
+    assert run(capsys, "push", "f.devmod", "oci://localhost:9/x")[2] == "devmod: error: 'f.devmod.sig' has more than 1048576 bytes\n"
 
 
 def test_a_url_of_a_registry_cannot_be_loaded() -> None:
