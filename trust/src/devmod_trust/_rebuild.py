@@ -14,7 +14,7 @@ from devmod.errors import ToolchainNotFoundError, list_names, not_installed
 
 
 class Compared(NamedTuple):
-    """A payload of a file: its kind, format, variant and functions, "same", "differs" or "not rebuilt", and why."""
+    """A payload of a file: its kind, format, variant and functions, "same", "differs", "not rebuilt" or "missing", and why."""
 
     payload: str
     outcome: str
@@ -53,22 +53,27 @@ def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
     for each in _payloads(loads_own(content)) if content else ():
         built.setdefault(each.name, []).append(each)
     failures = {each.job.kind: str(each) for each in reversed(result.failures)}
-    compared = []
-    for each in _payloads(module):
+    payloads, differ, compared = [*_payloads(module)], set(), []
+    for each in payloads:
         found = built.get(each.name, [])
         if any(each.digest == other.digest for other in found):
             compared.append(Compared(each.name, "same"))
         elif not found:
             compared.append(Compared(each.name, "not rebuilt", failures.get(each.kind, "the manifest builds no such payload")))
         else:
-            here = found[0]
-            same = f"both were built by {each.tools}"
-            why = same if each.tools == here.tools else f"the file was built by {each.tools}, and {here.tools} is here"
-            changed = [name for name, _ in sorted(each.sources.items() ^ here.sources.items())]
-            compared.append(
-                Compared(each.name, "differs", why + (f"; of other sources: {list_names(dict.fromkeys(changed))}" if changed else ""))
-            )
-    return compared
+            differ.add(each.name)
+            compared.append(Compared(each.name, "differs", _difference(each, found[0])))
+    known = {each.digest for each in payloads}
+    missing = [each.name for found in built.values() for each in found if each.digest not in known and each.name not in differ]
+    return compared + [Compared(name, "missing", "the manifest builds it, and the file does not have it") for name in missing]
+
+
+def _difference(there: _Payload, here: _Payload) -> str:
+    """Return why a payload of a file may differ from the one that was built here."""
+    changed = dict.fromkeys(name for name, _ in sorted(there.sources.items() ^ here.sources.items()))
+    same = f"both were built by {here.tools}"
+    why = same if there.tools == here.tools else f"the file was built by {there.tools}, and {here.tools} is here"
+    return f"{why}; of other sources: {list_names(changed)}" if changed else why
 
 
 class _Payload(NamedTuple):
