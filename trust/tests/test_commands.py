@@ -191,6 +191,11 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
         call(capsys, *SIGN, "3")[2]
         == "devmod: error: 'f.devmod' is not a bundle: it does not begin with the magic bytes of a .devmod file\n"
     )
+    for at in (48 + int.from_bytes(data[12:16], "little"), data.rindex(b"another") - 1):  # zeros that no digest covers
+        Path("f.devmod").write_bytes(data[:at] + b"x" + data[at + 1 :])
+        for arguments in ((*SIGN, "3"), ("check", "f.devmod")):
+            text = "devmod: error: 'f.devmod' is damaged: the bytes between two of its parts are not zero. Get the file again\n"
+            assert call(capsys, *arguments) == (1, "", text)
     Path("f.devmod").write_bytes(data)
     names = "expected parts of a-z, 0-9, '.', '_' and '-' with '/' between them, such as acme/softmax, got"
     for version in (-1, True, 2**63, "3"):
