@@ -121,23 +121,22 @@ class Policy(NamedTuple):
 
     def check(self, file: File) -> list[Taken]:
         """Return the answer of each rule that has the file as a source. Raise TrustError if one refuses it, or if there is none."""
-        if not file.head:
-            if self.refuses_raw:
-                why = 'it has no index that could be signed, and the policy has raw = "refuse". Save it in a .devmod file, and sign that'
-                raise TrustError(f"{file.place!r} is refused by {self.path!r}: {why}")
-            return []
-        rules = [rule for rule in self.rules if any(source.takes(file) for source in rule.sources)]
-        if not rules:
-            where = f" of the package {file.package!r}" if file.package else ""
-            todo = "no rule has it as a source. Add it to the source of a rule"
-            raise TrustError(f"{file.place!r}{where} is refused by {self.path!r}: {todo}")
-        taken = []
-        for rule in rules:
-            try:
+        package = f" of the package {file.package!r}" if file.package else ""
+        taken, by = [], repr(self.path)
+        try:
+            if not file.head:
+                if self.refuses_raw:
+                    todo = "Save it in a .devmod file, and sign that"
+                    raise ValueError(f'it has no index that could be signed, and the policy has raw = "refuse". {todo}')
+                return []
+            rules = [rule for rule in self.rules if any(source.takes(file) for source in rule.sources)]
+            if not rules:
+                raise ValueError("no rule has it as a source. Add it to the source of a rule")
+            for rule in rules:
+                by = f"rule {rule.number} of {self.path!r} ({rule.name})"
                 taken.append(Taken(self.path, rule.number, _keys_of(file, rule)))
-            except ValueError as error:
-                text = f"is refused by rule {rule.number} of {self.path!r} ({rule.name}): {error}"
-                raise TrustError(f"{file.place!r} {text}") from None
+        except ValueError as error:
+            raise TrustError(f"{file.place!r}{package} is refused by {by}: {error}") from None
         return taken
 
 

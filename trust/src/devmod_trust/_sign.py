@@ -5,16 +5,8 @@ from __future__ import annotations
 import devmod
 from devmod.backend import MAX_SIGNATURE, loads_own, open_regular, read_signature, replacing, walk
 from devmod.errors import ArgumentError, FormatError
-from devmod_trust._envelope import (
-    MAX_SIGNATURES,
-    MAX_VERSION,
-    Envelope,
-    Signature,
-    differences,
-    make_statement,
-    name_problem,
-    read_envelope,
-)
+from devmod_trust import _envelope
+from devmod_trust._envelope import MAX_SIGNATURES, MAX_VERSION, Envelope, Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,12 +54,12 @@ def sign_file(
 
     if not keys and sigstore is None:
         raise ArgumentError("sign: expected the path of a private key", argument="keys")
-    if problem := name_problem(name):
+    if problem := _envelope.name_problem(name):
         raise ArgumentError(f"sign: name: {problem}", argument="name")
     if type(version) is not int or not 0 <= version <= MAX_VERSION:
         raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
     module, data, beside = read_bundle(path)
-    envelope = Envelope(make_statement(module, data, name, version), ())
+    envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
     others = _others(beside, envelope.payload, path, replace)
     made = {}
     for key in keys:
@@ -92,10 +84,10 @@ def _others(beside: bytes | None, payload: bytes, path: str, replace: bool) -> t
     if beside is None:
         return ()
     try:
-        found = read_envelope(beside)
+        found = _envelope.read_envelope(beside)
         if found.payload == payload:
             return found.signatures
-        problem = f"is of another statement: {differences(found.payload, payload)}"
+        problem = f"is of another statement: {_envelope.differences(found.payload, payload)}"
     except ValueError as error:
         problem = f"is invalid: {error}"
     if replace:
