@@ -13,6 +13,7 @@ import pytest
 from stored import Raw
 
 import devmod
+from devmod._cli import main
 from devmod.backend import loads_own
 from devmod_trust import sign
 from devmod_trust._envelope import Envelope, Signature, head_of, make_statement
@@ -89,6 +90,12 @@ def limited_files(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Return the status of a command, its output, and its errors."""
+    status = main([*map(str, arguments)])
+    return (status, *capsys.readouterr())
 
 
 def refusal(act: Callable[..., object], *arguments: Any, **keywords: Any) -> str:
