@@ -125,6 +125,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.command == "GET" and content is None:
             status = 404
         self.send_response(202 if self.command == "POST" and status == 200 else status)
+        if content and content[:2] == b"\x1f\x8b":
+            headers["Content-Encoding"] = "gzip"
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
