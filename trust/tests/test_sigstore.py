@@ -154,10 +154,13 @@ def test_a_service_that_cannot_be_reached_an_invalid_token_and_an_invalid_config
     assert "sigstore's configuration '" in refusal(devmod.load, "k/f.devmod")
 
 
-def test_without_sigstore_an_error_has_the_command_that_installs_it(sign: Sign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sigstore_keys_count_and_errors_have_the_command_that_installs_it(sign: Sign, monkeypatch: pytest.MonkeyPatch) -> None:
+    signed("k/f.devmod")
     assert sign("me@acme.example") == (0, "")
     for each in ("sigstore.verify", "sigstore.dsse"):
         monkeypatch.setitem(sys.modules, each, None)
     text = 'sigstore is not installed. To add it: pip install "devmod-trust[sigstore]"'
-    assert text in refusal(devmod.load, "k/f.devmod")
+    assert refusal(devmod.load, "k/f.devmod").endswith(f"the rule needs 1 of 'me@acme.example'. {text}")
     assert sign("me@acme.example") == (1, f"devmod: error: {text}\n")
+    policy(rule(more=', "acme.pub"'))
+    assert devmod.load("k/f.devmod").kind == "toy"

@@ -156,12 +156,18 @@ def _keys_of(file: File, rule: Rule) -> tuple[str, ...]:
         envelope = file.envelope
     except ValueError as error:
         raise ValueError(f"its file of signatures is invalid: {error}. {again}") from None
-    signed = [each for each in rule.signers if each.key.has_signed(envelope)]
+    signed, problems = [], []
+    for each in rule.signers:
+        try:
+            if each.key.has_signed(envelope):
+                signed.append(each)
+        except ValueError as error:  # sigstore cannot be used; the other keys may suffice
+            problems.append(str(error))
     keys = tuple(each.name for each in signed if not each.is_expired())
     if len(keys) < rule.threshold:
         expired = "".join(f"; {each.name!r} has, and counts no more since {each.until}" for each in signed if each.is_expired())
         by = f"signed by {list_names(keys)} alone" if keys else "not signed by a key that counts"
-        todo = "Sign it again with a key that counts" if expired else again
+        todo = problems[0] if problems else "Sign it again with a key that counts" if expired else again
         raise ValueError(f"it is {by}, and the rule needs {rule.threshold} of {names}{expired}. {todo}")
     try:
         statement = read_statement(envelope.payload)
