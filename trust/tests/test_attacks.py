@@ -404,13 +404,3 @@ def test_a_checker_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     signed("k/f.devmod")
     monkeypatch.setattr(_policy, "read_envelope", lambda data: 1 / 0)
     assert "failed: ZeroDivisionError: division by zero" in refusal(devmod.load, "k/f.devmod")
-
-
-def test_payloads_without_an_index(trusted: str) -> None:
-    code = b"__kernel void f(__global float *x) {}"
-    create: Any = devmod.create_with_fallback
-    arguments = ("opencl", code, "cl", {"f": devmod.FunctionInfo("f", ["handle"])})
-    assert create(*arguments)
-    policy('raw = "refuse"', rule())
-    assert 'the policy has raw = "refuse"' in refusal(create, *arguments)
-    assert 'the policy has raw = "refuse"' in refusal(devmod.load_from_bytes, "const_loader", b"\x80\x80")

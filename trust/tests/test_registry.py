@@ -117,8 +117,11 @@ class Handler(BaseHTTPRequestHandler):
         given, realm = self.headers.get("Authorization", ""), f'realm="http://{self.headers["Host"]}/token",scope="{scope}"'
         status, content, headers = 200, self.answers.get(path.rpartition("/")[2]), {"Location": f"{path}1?state=2"}
         if path == "/token":
-            status, content = (200 if given == PASSWORD else 401), json.dumps({"token": parse_qs(query)["scope"][0]}).encode()
-        elif self.challenge and given not in (PASSWORD if self.challenge == "Basic" else f"Bearer {scope}", "Bearer pull,push"):
+            status, content = (
+                (200 if given == PASSWORD else 401),
+                json.dumps({"token": f"{parse_qs(query)['scope'][0]} {len(self.answers)}"}).encode(),
+            )
+        elif self.challenge and given != (PASSWORD if self.challenge == "Basic" else f"Bearer {scope} {len(self.answers)}"):
             status, headers = 401, {"WWW-Authenticate": f"{self.challenge} {realm}"}
         elif self.command == "PUT":
             self.answers[parse_qs(query).get("digest", [path.rpartition("/")[2]])[0]] = body
@@ -201,14 +204,16 @@ def test_a_digest_in_the_address(liar: tuple[str, dict[str, bytes]], capsys: pyt
 def test_a_registry_asks_for_a_password_or_for_a_token_of_a_scope(
     liar: tuple[str, dict[str, bytes]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, challenge: str
 ) -> None:
-    """A token for reading does not suffice for an upload."""
+    """A token for reading does not suffice for an upload, and each expires when a blob is stored."""
     address, answers = liar
     monkeypatch.setattr(Handler, "challenge", challenge)
     monkeypatch.setenv("HOME", os.getcwd())
     signed("f.devmod")
-    assert run(capsys, "push", "f.devmod", address)[:2] == (1, "")
-    Path(".docker").mkdir()
     host = address.removeprefix("oci://").partition("/")[0]
+    error = f"devmod: error: {address}: the registry asks for a password that is not known: docker login {host}\n"
+    status, _, err = run(capsys, "push", "f.devmod", address)
+    assert (status, err.endswith(error)) == (1, True)  # oras logs a line
+    Path(".docker").mkdir()
     Path(".docker/config.json").write_text(json.dumps({"auths": {host: {"auth": PASSWORD.removeprefix("Basic ")}}}))
     assert run(capsys, "push", "f.devmod", address)[::2] == (0, "")
     assert run(capsys, "pull", address, "-o", "g.devmod")[0] == 0

@@ -126,7 +126,12 @@ class _Repository:
     def request(self, method: str, url: str, **options: Any) -> Any:
         """Return the answer to a request. `url` may be relative. Raise FetchError if the answer is an error."""
         # oras repeats each request that fails for two minutes.
-        response = type(self._registry).do_request.__wrapped__(self._registry, urljoin(self._url, url), method, **options)
+        send = partial(type(self._registry).do_request.__wrapped__, self._registry, urljoin(self._url, url), method, **options)
+        response = send()
+        if response.status_code == 401:  # its token has expired
+            response.close()
+            self._registry.auth.token = None
+            response = send()
         if response.status_code not in (200, 201, 202):
             response.close()
             raise FetchError(f"the registry answered {response.status_code} {response.reason}")
@@ -187,12 +192,14 @@ def _repository(address: str, insecure: bool) -> Iterator[_Repository]:
             registry.auth = get_auth_backend("basic", registry.session)
             registry.auth.load_configs(container)
             if not hasattr(registry.auth, "_basic_auth"):
-                raise FetchError(f"the registry asks for a password: docker login {host}")
+                raise ValueError("no password")  # as oras does, which cannot authenticate a request then
         yield _Repository(registry, host, path, tag, digest)
     except Exception as error:  # oras raises ValueError and its own, and the network OSError
-        is_ours = isinstance(error, FetchError)
-        if (isinstance(error, DevmodError) and not is_ours) or getattr(error, "filename", None) is not None:  # of a file here
-            raise
-        raise FetchError(f"{address}: {error if is_ours else describe_error(error)}") from None
+        text = str(error) if isinstance(error, FetchError) else describe_error(error)
+        if (isinstance(error, DevmodError) and not isinstance(error, FetchError)) or getattr(error, "filename", None) is not None:
+            raise  # of a file here
+        if type(error) is ValueError:
+            text = f"the registry asks for a password that is not known: docker login {host}"
+        raise FetchError(f"{address}: {text}") from None
     finally:
         registry.session.close()
