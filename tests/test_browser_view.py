@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import re
 import signal
@@ -390,3 +391,5 @@ def test_under_a_policy_the_bytes_that_were_checked_are_served(
     (tmp_path / "k.devmod.sig").write_bytes(b"signed")
     assert _cli.main(["view", str(file)]) == 0
     assert served == [(False, WHOLE)]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(WHOLE)))
+    assert refused(capsys, Path("-")) == "devmod: error: memory has no signature\n"

@@ -116,6 +116,15 @@ def unreadable() -> object:
     return create("mute")
 
 
+def unsigned() -> object:
+    devmod.save(devmod.compile(SCALE, "opencl"), "k.devmod")
+    main(["keygen", "-o", "acme.pem"])
+    Path("trust.toml").write_text('[[rule]]\nsource = ["*"]\nname = "acme/k"\nkeys = ["acme.pub"]\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEVMOD_TRUST", "trust.toml")
+        return devmod.load("k.devmod")
+
+
 def failing_driver() -> object:
     def devices() -> list[devmod.Device]:
         raise OSError("no libnpu.so")
@@ -248,6 +257,7 @@ CASES: dict[str, Callable[[], object]] = {
     "cut short": lambda: file(lambda data: data[:60]),
     "damaged": lambda: file(lambda data: data.replace(b"scale(__global", b"scale( _global")),
     "newer": lambda: file(lambda data: data[:8] + b"\x09" + data[9:]),
+    "unsigned": unsigned,
     "url": lambda: without_module("devmod_remote", lambda: devmod.load("https://example.org/k.devmod")),
     "cache": cache_of_others,
     "source": lambda: devmod.compile(SCALE.replace("*= a", "*="), "opencl"),

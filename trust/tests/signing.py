@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from stored import Raw
 
 import devmod
+from devmod._cli import main
 from devmod.backend import loads_own
 from devmod_trust import sign
 from devmod_trust._envelope import Envelope, Signature, head_of, make_statement
@@ -76,6 +79,23 @@ def ask(
     data = bundle() if data is None else data
     head = data and head_of(data)
     return [each.keys for each in check(File(place, package, head, len(data), signature), (path,))]
+
+
+@contextmanager
+def limited_files(size: int) -> Iterator[None]:
+    """Let no file have more bytes, as if the disk was full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Return the status of a command, its output, and its errors."""
+    status = main([*map(str, arguments)])
+    return (status, *capsys.readouterr())
 
 
 def refusal(act: Callable[..., object], *arguments: Any, **keywords: Any) -> str:

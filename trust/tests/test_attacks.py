@@ -78,22 +78,7 @@ def test_a_signed_file_is_used_in_each_way() -> None:
     assert payloads(devmod.load("k/g.devmod")) == [*TWO]
 
 
-def test_one_of_two_signers_is_expired_and_the_other_counts(trusted: str) -> None:
-    key("old")
-    policy(rule(keys='[{ file = "old.pub", until = 2020-01-01 }, "acme.pub"]'))
-    signed("k/f.devmod", "old", "acme")
-    assert payloads(devmod.load("k/f.devmod"))
-    signed("k/f.devmod", "old")
-    assert "'old.pub' has, and counts no more since 2020-01-01 00:00:00+00:00" in refused()
-
-
 # -- the file
-
-
-def test_an_unsigned_file() -> None:
-    signed("k/f.devmod")
-    os.unlink("k/f.devmod.sig")
-    assert refused().startswith("it has no signature; expected is one by 'acme.pub'. ")
 
 
 def test_payloads_that_are_swapped() -> None:
@@ -231,21 +216,12 @@ def test_the_names_of_algorithms(algorithm: str) -> None:
     assert payloads(devmod.load("k/f.devmod"))  # the key decides
 
 
-@pytest.mark.parametrize(
-    ("signature", "text"),
-    [
-        (b"", "it is no JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b" " * (1 << 20) + b"{}", "it has more than 1048576 bytes"),
-        (b" " * (5 << 20), "it has more than 1048576 bytes"),
-        (b"[" * (1 << 20), "it is no JSON: it is nested too deep"),
-        (b'{"payloadType":"application/vnd.in-toto+json","signatures":[' + b"1," * 200_000 + b"1]}", "it has 200001 signatures, and expected are 1 to 32"),
-    ],
-    ids=["empty", "large", "huge", "nested", "many"],
-)  # fmt: skip
-def test_huge_and_nested_envelopes(signature: bytes, text: str) -> None:
+@pytest.mark.parametrize("signature", [b"", b" " * (5 << 20), b"[" * (1 << 20)], ids=["empty", "huge", "nested"])
+def test_huge_and_nested_envelopes(signature: bytes) -> None:
     signed("k/f.devmod")
     write(signature)
-    assert refused() == f"its file of signatures is invalid: {text}. {AGAIN}"
+    text = refused()
+    assert (text.startswith("its file of signatures is invalid: it "), text.endswith(f". {AGAIN}")) == (True, True)
 
 
 def test_a_payload_is_not_parsed_before_its_signature_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,14 +234,10 @@ def test_a_payload_is_not_parsed_before_its_signature_was_checked(monkeypatch: p
 @pytest.mark.parametrize(
     "change",
     [
-        lambda payload: payload.update(_type="https://in-toto.io/Statement/v0.1"),
         lambda payload: payload.update(predicateType="https://slsa.dev/provenance/v0.2"),
         lambda payload: payload["predicate"]["buildDefinition"].update(buildType="urn:another"),
-        lambda payload: payload.update(subject=[*payload["subject"], *payload["subject"]]),
         lambda payload: payload["subject"][0].update(name="acme/f "),
         lambda payload: payload["predicate"]["buildDefinition"]["externalParameters"].update(name="аcme/f"),
-        lambda payload: payload["predicate"]["buildDefinition"]["externalParameters"].update(version="9"),
-        lambda payload: payload.clear(),
     ],
 )
 def test_other_statements_by_the_key(change: Any) -> None:
@@ -416,17 +388,6 @@ def test_processes_refuse_too(options: tuple[str, ...]) -> None:
     assert out == f"refused {len(options) and len(options[0]) - 1}\n"
 
 
-def test_a_process_gets_what_trust_has_added(trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    signed("k/f.devmod", name="acme/g")
-    monkeypatch.setenv("DEVMOD_TRUST", "")
-    policy(rule(name="acme/g"), path="other.toml")
-    devmod.trust("other.toml")
-    assert devmod.load("k/f.devmod")
-    devmod.trust(trusted)
-    assert "it is signed as 'acme/g'" in refusal(devmod.load, "k/f.devmod")
-    assert subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True).stdout == "refused 0\n"
-
-
 def test_without_devmod_trust_everything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     signed("k/f.devmod")
     assert payloads(devmod.load("k/f.devmod"))
@@ -443,13 +404,3 @@ def test_a_checker_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     signed("k/f.devmod")
     monkeypatch.setattr(_policy, "read_envelope", lambda data: 1 / 0)
     assert "failed: ZeroDivisionError: division by zero" in refusal(devmod.load, "k/f.devmod")
-
-
-def test_payloads_without_an_index(trusted: str) -> None:
-    code = b"__kernel void f(__global float *x) {}"
-    create: Any = devmod.create_with_fallback
-    arguments = ("opencl", code, "cl", {"f": devmod.FunctionInfo("f", ["handle"])})
-    assert create(*arguments)
-    policy('raw = "refuse"', rule())
-    assert 'the policy has raw = "refuse"' in refusal(create, *arguments)
-    assert 'the policy has raw = "refuse"' in refusal(devmod.load_from_bytes, "const_loader", b"\x80\x80")

@@ -9,21 +9,13 @@ from pathlib import Path
 
 import click
 import pytest
-from signing import bundle, envelope, key, policy, rule, signed
+from signing import bundle, envelope, key, policy, rule, run, signed
 
 import devmod
-from devmod._cli import main
 from devmod_trust import sign
 from devmod_trust._envelope import read_envelope
 
 SIGN = ("sign", "f.devmod", "--key", "acme.pem", "--name", "acme/f", "--version")
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Return the status of a command, its output, and its errors."""
-    status = main([*arguments])
-    found = capsys.readouterr()
-    return status, found.out, found.err
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *texts: str) -> list[str]:
@@ -42,45 +34,45 @@ def answers(monkeypatch: pytest.MonkeyPatch, *texts: str) -> list[str]:
 
 
 def test_a_file_is_signed_and_checked(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    status, out, err = call(capsys, "keygen", "-o", "acme.pem")
+    status, out, err = run(capsys, "keygen", "-o", "acme.pem")
     hint = key().public.keyid
     text = "acme.pem: the private key; keep it secret\nacme.pub: the public key, for the `keys` of a policy\n"
     assert (status, out, err) == (0, text, "")
-    assert call(capsys, "keygen", "-o", "acme.pem") == (1, "", "devmod: error: acme.pub: File exists\n")
+    assert run(capsys, "keygen", "-o", "acme.pem") == (1, "", "devmod: error: acme.pub: File exists\n")
     Path("f.devmod").write_bytes(bundle())
-    assert call(capsys, *SIGN, "3") == (0, "f.devmod.sig: acme/f, version 3; signed with acme.pem\n", "")
+    assert run(capsys, *SIGN, "3") == (0, "f.devmod.sig: acme/f, version 3; signed with acme.pem\n", "")
     name = policy(rule('["*.devmod"]'))
     text = f"f.devmod.sig claims: acme/f, version 3; signed by {hint[:16]}\n"
     taken = f"taken by rule 1 of {name}: signed by acme.pub\n"
-    assert call(capsys, "check", "f.devmod", "--policy", "trust.toml") == (0, text + taken, "")
+    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml") == (0, text + taken, "")
     other = policy(rule('["package:acme", "https://acme.example/*"]'), path="other.toml")
     refusal = f"'{folder}/f.devmod' is refused by {other!r}: no rule has it as a source. Add it to the source of a rule"
-    assert call(capsys, "check", "f.devmod", "--policy", "trust.toml", "--policy", "other.toml") == (1, text, f"devmod: error: {refusal}\n")
+    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--policy", "other.toml") == (1, text, f"devmod: error: {refusal}\n")
     for source in ("package:acme", "https://acme.example/f.devmod"):
-        assert call(capsys, "check", "f.devmod", "--policy", "other.toml", "--source", source)[:2] == (
+        assert run(capsys, "check", "f.devmod", "--policy", "other.toml", "--source", source)[:2] == (
             0,
             text + taken.replace("trust", "other"),
         )
-    assert call(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "k/f.devmod")[0] == 1
-    assert call(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "g.devmod")[0] == 0
+    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "k/f.devmod")[0] == 1
+    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "g.devmod")[0] == 0
 
 
 def test_the_policies_of_the_environment_apply_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     signed("f.devmod")
     good, bad = policy(rule('["*"]')), policy(rule(name="acme/g", source='["*"]'), path="bad.toml")
     error = "devmod: error: nothing says whether 'f.devmod' may be used: give --policy, or set DEVMOD_TRUST\n"
-    assert call(capsys, "check", "f.devmod")[::2] == (1, error)
+    assert run(capsys, "check", "f.devmod")[::2] == (1, error)
     for variable, status in ((good, 0), (f"{good}{os.pathsep}{bad}", 1), (bad, 1)):
         monkeypatch.setenv("DEVMOD_TRUST", variable)
-        assert call(capsys, "check", "f.devmod")[0] == status
-    assert call(capsys, "check", "f.devmod", "--policy", "trust.toml")[0] == 1
+        assert run(capsys, "check", "f.devmod")[0] == status
+    assert run(capsys, "check", "f.devmod", "--policy", "trust.toml")[0] == 1
     sign("f.devmod", "acme.pem", name="acme/f", version=3)  # under a policy that refuses the file
 
 
 def test_check_as_json(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     signed("f.devmod", "acme")
     name = policy(rule('["f.devmod"]'))
-    status, out, err = call(capsys, "check", "f.devmod", "--policy", "trust.toml", "--json")
+    status, out, err = run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--json")
     report = json.loads(out)
     digest = report["claims"].pop("digest")
     assert (status, err, len(digest)) == (0, "", 64)
@@ -100,11 +92,11 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str], folder: Path) -> None
             Path("f.devmod.sig").unlink()
         else:
             Path("f.devmod.sig").write_bytes(content)
-        status, out, err = call(capsys, "check", "f.devmod", "--policy", "trust.toml", "--json")
+        status, out, err = run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--json")
         report = json.loads(out)
         assert (status, err, report["taken"], report["claims"], report["rules"]) == (1, "", False, {"problem": problem}, [])
         assert report["refusal"].startswith(f"'{folder}/f.devmod' is refused by rule 1 of {name!r} (acme/f): it")
-        assert call(capsys, "check", "f.devmod", "--policy", "trust.toml")[1] == f"f.devmod.sig claims: nothing: {problem}\n"
+        assert run(capsys, "check", "f.devmod", "--policy", "trust.toml")[1] == f"f.devmod.sig claims: nothing: {problem}\n"
 
 
 def test_the_claims_of_a_stranger_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +104,7 @@ def test_the_claims_of_a_stranger_have_no_control_characters(capsys: pytest.Capt
     Path("f.devmod").write_bytes(data)
     policy(rule('["*"]'))
     Path("f.devmod.sig").write_bytes(envelope(data, ("\n::error::\x1b[31m", b"1", {})))
-    _, out, err = call(capsys, "check", "f.devmod", "--policy", "trust.toml")
+    _, out, err = run(capsys, "check", "f.devmod", "--policy", "trust.toml")
     assert "\x1b" not in out + err
     assert out.splitlines() == [r"f.devmod.sig claims: acme/f, version 3; signed by \n::error::\x1b[31m"]
 
@@ -127,16 +119,16 @@ def test_several_sign_one_statement(capsys: pytest.CaptureFixture[str]) -> None:
         names = {key(name).public.keyid: name for name in ("acme", "bob", "eve")}
         return [names[each.keyid] for each in read_envelope(Path("f.devmod.sig").read_bytes()).signatures]
 
-    assert call(capsys, *SIGN, "3")[0] == 0
+    assert run(capsys, *SIGN, "3")[0] == 0
     first = Path("f.devmod.sig").read_bytes()
-    assert call(capsys, *SIGN, "3")[0] == 0
+    assert run(capsys, *SIGN, "3")[0] == 0
     assert Path("f.devmod.sig").read_bytes() == first  # a key signs once
-    assert call(capsys, *SIGN, "3", "--key", "bob.pem", "--key", "bob.pem")[0] == 0
+    assert run(capsys, *SIGN, "3", "--key", "bob.pem", "--key", "bob.pem")[0] == 0
     assert signers() == ["acme", "bob"]
     sign("f.devmod", "eve.pem", name="acme/f", version=3, replace=True)
     assert signers() == ["acme", "bob", "eve"]
     before = Path("f.devmod.sig").read_bytes()
-    status, out, err = call(capsys, *SIGN, "4")
+    status, out, err = run(capsys, *SIGN, "4")
     assert (status, out, err) == (
         1,
         "",
@@ -144,11 +136,11 @@ def test_several_sign_one_statement(capsys: pytest.CaptureFixture[str]) -> None:
         "To drop what it has: devmod sign --replace, or sign(…, replace=True)\n",
     )
     assert Path("f.devmod.sig").read_bytes() == before
-    assert call(capsys, *SIGN, "4", "--replace")[0] == 0
+    assert run(capsys, *SIGN, "4", "--replace")[0] == 0
     assert signers() == ["acme"]
     Path("f.devmod.sig").write_bytes(b"{")
-    assert "'f.devmod.sig' is invalid: it is no JSON: " in call(capsys, *SIGN, "4")[2]
-    assert call(capsys, "sign", "g.devmod", *SIGN[1:], "4", "--replace")[0] == 0
+    assert "'f.devmod.sig' is invalid: it is no JSON: " in run(capsys, *SIGN, "4")[2]
+    assert run(capsys, "sign", "g.devmod", *SIGN[1:], "4", "--replace")[0] == 0
     assert Path("g.devmod.sig").exists()
 
 
@@ -156,27 +148,26 @@ def test_at_most_32_sign(capsys: pytest.CaptureFixture[str]) -> None:
     signed("f.devmod", *(f"key{number}" for number in range(32)))
     key()
     error = "devmod: error: 'f.devmod.sig' would have more than 32 signatures, or more than 1048576 bytes\n"
-    assert call(capsys, *SIGN, "3") == (1, "", error)
+    assert run(capsys, *SIGN, "3") == (1, "", error)
 
 
 def test_passphrases_are_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     Path("f.devmod").write_bytes(bundle())
     asked = answers(monkeypatch, "secret")
-    assert call(capsys, "keygen", "-o", "acme.pem", "--encrypt")[0] == 0
+    assert run(capsys, "keygen", "-o", "acme.pem", "--encrypt")[0] == 0
     assert asked == ["Passphrase, twice"]
     asked = answers(monkeypatch, "secret", "wrong")
-    assert call(capsys, *SIGN, "3")[0] == 0
-    assert call(capsys, *SIGN, "3")[2] == "devmod: error: 'acme.pem' cannot be decrypted: the passphrase is wrong, or the file is damaged\n"
+    assert run(capsys, *SIGN, "3")[0] == 0
+    assert run(capsys, *SIGN, "3")[2] == "devmod: error: 'acme.pem' cannot be decrypted: the passphrase is wrong, or the file is damaged\n"
     assert asked == ["Passphrase of acme.pem"] * 2
     with pytest.raises(devmod.ArgumentError) as caught:
         sign("f.devmod", "acme.pem", name="acme/f", version=3)
     assert str(caught.value) == "sign: 'acme.pem' is encrypted; expected is passphrase, which returns what decrypts it"
-    assert (
-        sign("f.devmod", Path("acme.pem"), name="acme/f", version=3, passphrase=lambda key: {"acme.pem": "secret"}[key]) == "f.devmod.sig"
-    )
+    path = sign("f.devmod", Path("acme.pem"), name="acme/f", version=3, passphrase=lambda key: {"acme.pem": "secret"}[key])
+    assert path == "f.devmod.sig"
     Path("g.devmod").write_bytes(bundle())
     asked = answers(monkeypatch, "secret")
-    assert call(capsys, "sign", "g.devmod", *SIGN[1:], "3")[0] == 0  # two files
+    assert run(capsys, "sign", "g.devmod", *SIGN[1:], "3")[0] == 0  # two files
     assert len(asked) == 1
 
 
@@ -185,12 +176,15 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
     data = bundle(b"one payload", b"another")
     Path("f.devmod").write_bytes(data.replace(b"one", b"two"))
     text = "the toy module with 'f0' is damaged: its SHA-256 is not the one in the index. Nothing of it was used. Get the file again from where it came"
-    assert call(capsys, *SIGN, "3") == (1, "", f"devmod: error: 'f.devmod': {text}\n")
+    assert run(capsys, *SIGN, "3") == (1, "", f"devmod: error: 'f.devmod': {text}\n")
     Path("f.devmod").write_bytes(b"no bundle")
-    assert (
-        call(capsys, *SIGN, "3")[2]
-        == "devmod: error: 'f.devmod' is not a bundle: it does not begin with the magic bytes of a .devmod file\n"
-    )
+    text = "devmod: error: 'f.devmod' is not a bundle: it does not begin with the magic bytes of a .devmod file\n"
+    assert run(capsys, *SIGN, "3") == (1, "", text)
+    for at in (48 + int.from_bytes(data[12:16], "little"), data.rindex(b"another") - 1):  # zeros that no digest covers
+        Path("f.devmod").write_bytes(data[:at] + b"x" + data[at + 1 :])
+        for arguments in ((*SIGN, "3"), ("check", "f.devmod")):
+            text = "devmod: error: 'f.devmod' is damaged: the bytes between two of its parts are not zero. Get the file again\n"
+            assert run(capsys, *arguments) == (1, "", text)
     Path("f.devmod").write_bytes(data)
     names = "expected parts of a-z, 0-9, '.', '_' and '-' with '/' between them, such as acme/softmax, got"
     for version in (-1, True, 2**63, "3"):
@@ -202,7 +196,7 @@ def test_what_cannot_be_signed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         sign("f.devmod", "acme.pem", name="Acme/f", version=3)
     assert str(caught.value) == f"sign: name: {names} 'Acme/f'"
-    assert call(capsys, *SIGN, "x")[0] == 2
+    assert run(capsys, *SIGN, "x")[0] == 2
     assert not Path("f.devmod.sig").exists()
 
 

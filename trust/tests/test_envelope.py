@@ -94,10 +94,7 @@ def changed(**fields: Any) -> bytes:
         (b"[" * 500_000, "it is no JSON: it is nested too deep"),
         (b'{"payload": ' * 80_000, "it is no JSON: it is nested too deep"),
         (b"[]", "it is no JSON object"),
-        (
-            b"9" * 5000,
-            "it is no JSON: Exceeds the limit ",
-        ),
+        (b"9" * 5000, "it is no JSON: Exceeds the limit "),
         (changed(payloadType="text/plain"), "its payloadType is 'text/plain', and expected is 'application/vnd.in-toto+json'"),
         (changed(payloadType=None), "its payloadType is None, and expected is 'application/vnd.in-toto+json'"),
         (changed(signatures={}), "it has no list of signatures, and expected are 1 to 32"),
@@ -129,33 +126,31 @@ def statement(**fields: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-KINDS = "('https://in-toto.io/Statement/v1', 'https://slsa.dev/provenance/v1', 'urn:devmod:build:1')"
+STATEMENT = "https://in-toto.io/Statement/v1"
+KINDS = f"('{STATEMENT}', 'https://slsa.dev/provenance/v1', 'urn:devmod:build:1')"
 
 
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
         (b"1", "its payload is no JSON object"),
-        (b"{}", "its payload has not the fields of a statement about one file"),
-        (statement(subject=[]), "its payload has not the fields of a statement about one file"),
-        (statement(subject=[{}, {}]), "its payload has not the fields of a statement about one file"),
-        (statement(subject="x"), "its payload has not the fields of a statement about one file"),
-        (statement(predicate=[]), "its payload has not the fields of a statement about one file"),
-        (
-            statement(_type="v0"),
-            f"its payload is of the types {KINDS.replace('https://in-toto.io/Statement/v1', 'v0')}, and expected are {KINDS}",
+        *(
+            (payload, "its payload has not the fields of a statement about one file")
+            for payload in (b"{}", *(statement(subject=each) for each in ([], [{}, {}], "x")), statement(predicate=[]))
         ),
-        (statement(name="acme/g"), "its payload has an invalid name, version, digest or size: ('acme/g', 3, "),
-        (statement(name=["acme/f"]), "its payload has an invalid name, version, digest or size: (['acme/f'], 3, "),
+        (statement(_type="v0"), f"its payload is of the types {KINDS.replace(STATEMENT, 'v0')}, and expected are {KINDS}"),
         (
             statement(subject=[{"name": "acme/f", "digest": {"sha256": "0" * 65}, "annotations": {"size": 1}}]),
             f"its payload has an invalid name, version, digest or size: ('acme/f', 3, '{'0' * 65}', 1), 'acme/f'",
         ),
-        (statement(version=True), "its payload has an invalid name, version, digest or size: ('acme/f', True, "),
-        (statement(version=-1), "its payload has an invalid name, version, digest or size: ('acme/f', -1, "),
-        (statement(version="3"), "its payload has an invalid name, version, digest or size: ('acme/f', '3', "),
-        (statement(version=2**63), "its payload has an invalid name, version, digest or size: ('acme/f', 9223372036854775808, "),
-        (statement(version=3.0), "its payload has an invalid name, version, digest or size: ('acme/f', 3.0, "),
+        *(
+            (statement(name=each), f"its payload has an invalid name, version, digest or size: ({each!r}, 3, ")
+            for each in ("acme/g", ["acme/f"])
+        ),
+        *(
+            (statement(version=each), f"its payload has an invalid name, version, digest or size: ('acme/f', {each!r}, ")
+            for each in (True, -1, "3", 2**63, 3.0)
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -12,6 +12,7 @@ import pytest
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from signing import limited_files
 
 import devmod
 from devmod_trust._envelope import Envelope, Signature
@@ -126,3 +127,10 @@ def test_a_new_key_is_its_owners_alone_and_replaces_none(passphrase: str, tmp_pa
         (tmp_path / missing).write_bytes(kept)
     assert private.read_bytes() == before
     assert [write_new_key(name, "") for name in (f"{private}.key", f"{tmp_path}/k")] == [f"{private}.key.pub", f"{tmp_path}/k.pub"]
+
+
+@pytest.mark.parametrize("size", [20, 115])
+def test_a_full_disk_leaves_no_key(size: int, tmp_path: Path) -> None:
+    with limited_files(size), pytest.raises(OSError, match="File too large"):
+        write_new_key(str(tmp_path / "acme.pem"), "")
+    assert not [*tmp_path.iterdir()]

@@ -261,6 +261,7 @@ def test_a_policy_is_read_again_if_it_or_a_key_has_changed(monkeypatch: pytest.M
     assert "it has no [[rule]]" in refusal(ask, f, signature)
 
 
+EXPECTED = 'expected "FILE", { file = "FILE" } or { issuer = "URL", identity = "NAME" }'
 INVALID = {
     "it has no [[rule]]": 'raw = "refuse"',
     "it has the unknown key 'rules'. Did you mean 'rule'?": "rules = 1",
@@ -283,7 +284,14 @@ INVALID = {
         name="acme/*"
     ),
     "rule 1: keys: expected a list that is not empty, got []": rule(keys="[]"),
-    'rule 1: keys: expected "FILE", { file = "FILE" } or { issuer = "URL", identity = "NAME" }, got 1': rule(keys="[1]"),
+    f"rule 1: keys: {EXPECTED}, got 1": rule(keys="[1]"),
+    f"rule 1: keys: {EXPECTED}, got {{'issuer': 'a', 'identity': 'b', 'file': 'acme.pub'}}": rule(
+        keys='[{ issuer = "a", identity = "b", file = "acme.pub" }]'
+    ),
+    f"rule 1: keys: {EXPECTED}, got {{'issuer': 'a', 'identity': 5}}": rule(keys='[{ issuer = "a", identity = 5 }]'),
+    f"rule 1: keys: {EXPECTED}, got {{'issuer': '', 'identity': 'b'}}": rule(keys='[{ issuer = "", identity = "b" }]'),
+    "rule 1: keys: 'a' needs an identity": rule(keys='[{ issuer = "a" }]'),
+    "rule 1: keys: it has the unknown key 'subject'": rule(keys='[{ issuer = "a", identity = "b", subject = "c" }]'),
     "rule 1: keys: it has the unknown key 'untill'. Did you mean 'until'?": rule(keys='[{ file = "acme.pub", untill = 2027-01-01 }]'),
     "rule 1: keys: until: expected a date, or a time with its offset such as 2027-01-31T12:00:00Z, got 2027-01-01 00:00:00": rule(
         keys='[{ file = "acme.pub", until = 2027-01-01T00:00:00 }]'

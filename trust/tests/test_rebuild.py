@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from signing import key, policy
+from signing import key, policy, rule, run
 
 import devmod
-from devmod._cli import main
+from devmod_trust import sign
+
+Compare = Callable[[str | Path, Path], tuple[int, list[str]]]
 
 KERNEL = "kernel void scale(global float *x, float factor) { x[get_global_id(0)] *= factor; }\n"
 SHADER = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(64) fn twice() { x[0] *= 2; }\n"
@@ -38,14 +40,8 @@ def project(name: str, kernel: str = KERNEL, manifest: str = MANIFEST) -> Path:
     return folder
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str], str]:
-    status = main([*map(str, arguments)])
-    out, err = capsys.readouterr()
-    return status, out.splitlines(), err
-
-
 @pytest.fixture(name="built")
-def built_fixture(monkeypatch: pytest.MonkeyPatch) -> Path:
+def built_fixture() -> Path:
     """A project and its file."""
     pytest.importorskip("devmod_targets.build.build", reason='devmod-targets is not installed: pip install "devmod-core[build]"')
     folder = project("here")
@@ -53,69 +49,90 @@ def built_fixture(monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_two_signers_who_build_in_two_places_sign_the_same(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(name="compare")
+def compare_fixture(capsys: pytest.CaptureFixture[str]) -> Compare:
+    """A function that compares a file with a build. It returns the status and the lines of the command."""
+
+    def compare(file: str | Path, manifest: Path) -> tuple[int, list[str]]:
+        status, out, _ = run(capsys, "check", file, "--rebuild", manifest)
+        return status, out.splitlines()
+
+    return compare
+
+
+SAME = ["opencl cl: 'scale': same", "webgpu wgsl: 'twice': same"]
+MISSING = "opencl cl: 'scale': missing (the manifest builds it, and the file does not have it)"
+
+
+def test_two_signers_who_build_in_two_places_sign_the_same(built: Path, compare: Compare) -> None:
     there = project("there")
     devmod.build(there, output="other name.devmod", cache=False).raise_for_failures()
     assert Path("other name.devmod").read_bytes() == (built / "k.devmod").read_bytes()
     for signer, folder in (("acme", built), ("bob", there)):
         key(signer)
-        assert run(capsys, "check", built / "k.devmod", "--rebuild", folder) == (
-            0, ["opencl cl: 'scale': same", "webgpu wgsl: 'twice': same"], "",
-        )  # fmt: skip
-        assert main(["sign", str(built / "k.devmod"), "--key", f"{signer}.pem", "--name", "acme/k", "--version", "1"]) == 0
-        capsys.readouterr()
-    os.environ["DEVMOD_TRUST"] = policy('[[rule]]\nsource = ["here/*"]\nname = "acme/k"\nkeys = ["acme.pub", "bob.pub"]\nthreshold = 2\n')
+        assert compare(built / "k.devmod", folder) == (0, SAME)
+        sign(built / "k.devmod", f"{signer}.pem", name="acme/k", version=1)
+    os.environ["DEVMOD_TRUST"] = policy(rule('["here/*"]', "acme/k", '["acme.pub", "bob.pub"]', "threshold = 2"))
     assert [*devmod.load(built / "k.devmod")] == ["scale", "twice"]
 
 
 @pytest.mark.parametrize("compress", ["none", "zstd"])
-def test_what_is_no_difference(built: Path, capsys: pytest.CaptureFixture[str], compress: str) -> None:
+def test_what_is_no_difference(built: Path, compare: Compare, compress: str) -> None:
     """Comments are in a payload of text. The compression and sources of a file are not in its payloads."""
     devmod.save(devmod.load(built / "k.devmod"), "other.devmod", compress=compress, with_sources=True)
-    assert run(capsys, "check", "other.devmod", "--rebuild", built / "devmod.toml")[0] == 0
+    assert compare("other.devmod", built / "devmod.toml") == (0, SAME)
 
 
-def test_a_planted_difference(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_planted_difference(built: Path, compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
     evil = project("evil", KERNEL.replace("*= factor", "*= factor + 1"))
     devmod.build(evil, output="k.devmod", cache=False).raise_for_failures()
-    status, lines, _ = run(capsys, "check", "k.devmod", "--rebuild", built)
-    assert (status, lines[1:]) == (1, ["webgpu wgsl: 'twice': same"])
+    status, lines = compare("k.devmod", built)
+    assert (status, lines[1:]) == (1, SAME[1:])
     assert lines[0].startswith("opencl cl: 'scale': differs (both were built by libclang ")
     assert lines[0].endswith("; of other sources: 'scale.cl')")
     status, report, _ = run(capsys, "check", "k.devmod", "--rebuild", built, "--json")
-    payloads = json.loads("".join(report))["payloads"]
-    assert (status, [each["outcome"] for each in payloads]) == (1, ["differs", "same"])
+    assert (status, [each["outcome"] for each in json.loads(report)["payloads"]]) == (1, ["differs", "same"])
 
 
-def test_another_version_of_a_tool_is_named(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = devmod.load(built / "k.devmod")
-    module = devmod.create_with_fallback(
-        "opencl", b"kernel void scale(global float *x, float factor) {}", "cl", dict(root.imports[0].functions)
-    )
-    module.__dict__["_devmod_origin"] = devmod.Origin("opencl", "libclang 1.0")
-    devmod.save(devmod.bundle(module, root.imports[1]), "old.devmod")
-    line = run(capsys, "check", "old.devmod", "--rebuild", built)[1][0]
+def test_another_version_of_a_tool_is_named(built: Path, compare: Compare) -> None:
+    scale, twice = devmod.load(built / "k.devmod").imports
+    module = devmod.create_with_fallback("opencl", b"kernel void scale(global float *x, float factor) {}", "cl", dict(scale.functions))
+    assert scale.origin is not None
+    module.__dict__["_devmod_origin"] = devmod.Origin("opencl", "libclang 1.0", sources=scale.origin.sources)
+    devmod.save(devmod.bundle(module, twice), "old.devmod")
+    line = compare("old.devmod", built)[1][0]
     assert line.startswith("opencl cl: 'scale': differs (the file was built by libclang 1.0, and libclang ")
-    assert line.endswith(" is here; of other sources: 'scale.cl')")
+    assert line.endswith(" is here)")
 
 
-def test_a_payload_that_cannot_be_rebuilt(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = project("broken", "kernel void scale(", MANIFEST)
-    status, lines, _ = run(capsys, "check", built / "k.devmod", "--rebuild", broken)
-    assert (status, lines[1]) == (1, "webgpu wgsl: 'twice': same")
+def test_a_payload_that_cannot_be_rebuilt(built: Path, compare: Compare) -> None:
+    status, lines = compare(built / "k.devmod", project("broken", "kernel void scale("))
+    assert (status, lines[1]) == (1, SAME[1])
     assert lines[0].startswith("opencl cl: 'scale': not rebuilt (")
     assert "scale.cl" in lines[0]
     less = project("less", manifest=MANIFEST.partition("[kernels.twice]")[0].replace(', "webgpu"', ""))
-    assert run(capsys, "check", built / "k.devmod", "--rebuild", less)[:2] == (
-        1, ["opencl cl: 'scale': same", "webgpu wgsl: 'twice': not rebuilt (the manifest builds no such payload)"],
+    assert compare(built / "k.devmod", less) == (
+        1, [SAME[0], "webgpu wgsl: 'twice': not rebuilt (the manifest builds no such payload)"],
     )  # fmt: skip
 
 
-def test_without_devmod_targets_an_error_has_the_command_that_installs_it(built: Path) -> None:
-    program = (
-        "import sys\nsys.modules['devmod_targets'] = None\nfrom devmod._cli import main\n"
-        f"sys.exit(main(['check', {str(built / 'k.devmod')!r}, '--rebuild', {str(built)!r}]))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("devmod: error: devmod-targets, which builds files, ")
+def test_a_payload_that_the_file_lacks_and_a_function_of_another_name(built: Path, compare: Compare) -> None:
+    devmod.save(devmod.load(built / "k.devmod").imports[1], "part.devmod")
+    assert compare("part.devmod", built) == (1, [SAME[1], MISSING])
+    devmod.build(project("renamed", KERNEL.replace("void scale", "void grow")), cache=False).raise_for_failures()
+    renamed = "opencl cl: 'grow': not rebuilt (the manifest builds no such payload)"
+    assert compare("renamed/k.devmod", built) == (1, [renamed, SAME[1], MISSING])
+
+
+def test_a_rebuild_is_no_check_by_a_policy(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "check", built / "k.devmod", "--rebuild", built, "--source", "memory")
+    assert (status, "--rebuild asks no policy" in err) == (2, True)
+
+
+def test_without_devmod_targets_an_error_has_the_command_that_installs_it(
+    built: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "devmod_targets.build.build", None)
+    status, out, err = run(capsys, "check", built / "k.devmod", "--rebuild", built)
+    assert (status, out) == (1, "")
+    assert err.startswith("devmod: error: devmod-targets, which builds files, ")

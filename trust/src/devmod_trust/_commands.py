@@ -88,8 +88,8 @@ Examples:
 \b
 Exit status:
   0  each policy takes the file
-  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload differs or is
-     not rebuilt
+  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload differs, is
+     missing or is not rebuilt
 """,
 )
 @click.argument("file", type=_EXISTING)
@@ -107,6 +107,8 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
     Each payload is compared with its digest. No kernel is run: `devmod verify` does that.
     """
     if manifest is not None:
+        if paths or source:
+            raise click.UsageError("--rebuild asks no policy; give --policy and --source without it")
         _show_rebuild(context, file, manifest, as_json)
         return
     from devmod_trust import _policy

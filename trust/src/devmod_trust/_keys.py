@@ -6,11 +6,13 @@ The key says by which algorithm a signature is checked, never what comes with th
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
+from functools import partial
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as forms
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
@@ -20,6 +22,7 @@ from devmod.errors import FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from devmod_trust._envelope import Envelope
 
@@ -39,25 +42,22 @@ class PublicKey:
         The SHA-256 of `data` in hexadecimal. In an envelope it is a hint.
     """
 
-    def __init__(self, key: object, path: str) -> None:
+    def __init__(self, key: Any, path: str) -> None:
         if not isinstance(key, Ed25519PublicKey) and not (isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1)):
             raise FormatError(f"the key in {path!r} is no Ed25519 key, and no ECDSA key of the curve P-256: {_REMEDY}")
-        self._key = key
+        self._verify: Callable[..., None] = key.verify
+        self.algorithm = () if isinstance(key, Ed25519PublicKey) else (ECDSA(SHA256()),)
         self.data = key.public_bytes(forms.Encoding.DER, forms.PublicFormat.SubjectPublicKeyInfo)
         self.keyid = sha256(self.data).hexdigest()
 
     def has_signed(self, envelope: Envelope) -> bool:
         """Return whether one of the signatures is by this key. Those with its keyid are tried first."""
         message = envelope.message
-        return any(self.verify(each.sig, message) for each in sorted(envelope.signatures, key=lambda each: each.keyid != self.keyid))
+        return any(self._has_made(each.sig, message) for each in sorted(envelope.signatures, key=lambda each: each.keyid != self.keyid))
 
-    def verify(self, signature: bytes, message: bytes) -> bool:
-        """Return whether a signature of a message is by this key."""
+    def _has_made(self, signature: bytes, message: bytes) -> bool:
         try:
-            if isinstance(self._key, Ed25519PublicKey):
-                self._key.verify(signature, message)
-            else:
-                self._key.verify(signature, message, ECDSA(SHA256()))
+            self._verify(signature, message, *self.algorithm)
         except InvalidSignature:
             return False
         return True
@@ -66,15 +66,13 @@ class PublicKey:
 class PrivateKey:
     """A key that signs. `public` is its public key."""
 
-    def __init__(self, key: object, path: str) -> None:
-        self.public = PublicKey(key.public_key() if isinstance(key, (Ed25519PrivateKey, EllipticCurvePrivateKey)) else key, path)
-        self._key = key
+    def __init__(self, key: Any, path: str) -> None:
+        self.public = PublicKey(key.public_key(), path)
+        self._sign: Callable[..., bytes] = key.sign
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of a message."""
-        arguments = () if isinstance(self._key, Ed25519PrivateKey) else (ECDSA(SHA256()),)
-        signature: bytes = self._key.sign(message, *arguments)  # type: ignore[attr-defined]
-        return signature
+        return self._sign(message, *self.public.algorithm)
 
 
 def read_public_key(path: str) -> PublicKey:
@@ -141,24 +139,22 @@ def write_new_key(path: str, passphrase: str) -> str:
     Raises
     ------
     FileExistsError
-        One of both files exists. Nothing is written.
+        One of both files exists.
     OSError
-        One of them cannot be written.
+        One of them cannot be written. Neither is left.
     """
     key, public = Ed25519PrivateKey.generate(), f"{path.removesuffix('.pem')}.pub"
     encryption = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
-    _write_new(public, key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo), 0o644)
-    try:
-        _write_new(path, key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, encryption), 0o600)
-    except BaseException:
-        os.unlink(public)
-        raise
+    with ExitStack() as written:
+        for name, mode, data in (
+            (public, 0o644, key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)),
+            (path, 0o600, key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, encryption)),
+        ):
+            with open(name, "xb", opener=partial(os.open, mode=mode)) as file:
+                written.callback(os.unlink, name)
+                file.write(data)
+        written.pop_all()
     return public
-
-
-def _write_new(path: str, data: bytes, mode: int) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode), "wb") as file:
-        file.write(data)
 
 
 def _read(path: str) -> bytes:

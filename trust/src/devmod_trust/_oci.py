@@ -1,6 +1,6 @@
-"""Files and their signatures in registries of containers: `devmod push` and `devmod pull`, through oras.
+"""Files and their signatures in registries of containers: `devmod push` and `devmod pull`.
 
-oras does not compare what it gets with the digests of a manifest. This does, and believes no size.
+oras logs in. Its other functions take a host without a dot for a name at Docker Hub, and do not compare what they get with its digest.
 """
 
 from __future__ import annotations
@@ -12,31 +12,23 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
+from urllib.parse import urljoin
 
-from devmod.backend import MAX_SIGNATURE, replacing, temporary_folder
-from devmod.errors import ArgumentError, DevmodError, FetchError, describe_error, pip_install
+from devmod.backend import MAX_SIGNATURE, replacing
+from devmod.errors import ArgumentError, DevmodError, FetchError, FormatError, describe_error, pip_install
 from devmod_trust._sign import read_bundle
 
+_PART = "[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 _ADDRESS = re.compile(
-    r"oci://([A-Za-z0-9.-]+(?::\d{1,5})?)/([a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})|@(sha256:[0-9a-f]{64}))?"
+    rf"oci://([A-Za-z0-9.-]+(?::\d{{1,5}})?)/({_PART}(?:/{_PART})*)(?::([A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})|@(sha256:[0-9a-f]{{64}}))?"
 )
 #: The types of the artifact, of its file and of its signatures.
 _ARTIFACT, _FILE, _SIGNATURES = (f"application/vnd.devmod.{each}" for each in ("bundle", "file.v1", "signatures.v1"))
-_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_MANIFEST, _EMPTY = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.empty.v1+json"
 _MAX_MANIFEST = 1 << 20
 #: For a connection, and for the next bytes, in seconds.
 _TIMEOUT = 30
-
-
-class _Place(NamedTuple):
-    """The client of a registry, an artifact for oras, the address of its repository, the name of its file, and its digest or ""."""
-
-    registry: Any
-    container: Any
-    repository: str
-    name: str
-    digest: str
 
 
 def push(path: str, address: str, insecure: bool) -> str:
@@ -47,28 +39,23 @@ def push(path: str, address: str, insecure: bool) -> str:
     ArgumentError
         The address is invalid.
     FormatError
-        The file is no bundle, or is damaged.
+        The file is no bundle or is damaged, or the file of signatures is too large.
     FetchError
         oras is not installed, or the registry cannot be reached or refuses the upload.
     """
-    signature = read_bundle(path)[2]
-    with _place(address, insecure) as place, temporary_folder() as folder:
-        from oras.oci import ManifestConfig, NewLayer
-
-        empty = os.path.join(folder, "empty.json")
-        with open(empty, "w", encoding="utf-8") as file:
-            file.write("{}")
-        config = ManifestConfig(empty, "application/vnd.oci.empty.v1+json")[0]
-        _check(place.registry.upload_blob(empty, place.container, config))
-        layers = []
-        for each, kind in ((path, _FILE), (f"{path}.sig", _SIGNATURES))[: 1 if signature is None else 2]:
-            # The name is that of the repository: equal files have equal digests, whatever they are called here.
-            title = place.name + (".sig" if kind == _SIGNATURES else "")
-            layers.append(NewLayer(each, media_type=kind) | {"annotations": {"org.opencontainers.image.title": title}})
-            _check(place.registry.upload_blob(each, place.container, layers[-1]))
-        manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "artifactType": _ARTIFACT, "config": config, "layers": layers}
-        response = _check(place.registry.upload_manifest(manifest, place.container))
-        return f"{place.repository}@sha256:{sha256(response.request.body).hexdigest()}"
+    _, data, signature = read_bundle(path)
+    if signature and len(signature) > MAX_SIGNATURE:
+        raise FormatError(f"'{path}.sig' has more than {MAX_SIGNATURE} bytes")
+    with _repository(address, insecure) as repository:
+        # The titles are of the repository: equal files have equal digests, whatever they are called here.
+        layers = [repository.upload(data, _FILE, repository.name)]
+        if signature is not None:
+            layers.append(repository.upload(signature, _SIGNATURES, f"{repository.name}.sig"))
+        config = repository.upload(b"{}", _EMPTY)
+        fields = {"schemaVersion": 2, "mediaType": _MANIFEST, "artifactType": _ARTIFACT, "config": config, "layers": layers}
+        manifest = json.dumps(fields).encode()
+        repository.request("PUT", repository.manifest, data=manifest, headers={"Content-Type": _MANIFEST})
+        return f"{repository.address}@{_digest(manifest)}"
 
 
 def pull(address: str, output: str, insecure: bool) -> tuple[str, bool]:
@@ -93,36 +80,23 @@ def pull(address: str, output: str, insecure: bool) -> tuple[str, bool]:
     OSError
         A file cannot be written.
     """
-    with _place(address, insecure) as place:
-        registry = place.registry
-        url = f"{registry.prefix}://{place.container.manifest_url()}"
-        response = _check(registry.do_request(url, "GET", headers={"Accept": _MANIFEST}, stream=True))
-        manifest = b"".join(_chunks(response, _MAX_MANIFEST, address))
-        if place.digest and f"sha256:{sha256(manifest).hexdigest()}" != place.digest:
-            raise FetchError(f"{address} cannot be pulled: its manifest has another SHA-256 than the address")
-        layers = _layers(manifest, address)
-        path = output or place.name
+    with _repository(address, insecure) as repository:
+        manifest = b"".join(repository.get(repository.manifest, _MAX_MANIFEST))
+        if repository.digest not in ("", _digest(manifest)):
+            raise FetchError("its manifest has another SHA-256 than the address")
+        layers = _layers(manifest)
+        path = output or repository.name
         with ExitStack() as files:  # both are complete before one is replaced
             for kind, suffix in ((_SIGNATURES, ".sig"), (_FILE, "")):
                 if kind in layers:
-                    _download(place, *layers[kind], address, files.enter_context(replacing(path + suffix)))
+                    repository.download(*layers[kind], files.enter_context(replacing(path + suffix)))
         if _SIGNATURES not in layers:
             with suppress(FileNotFoundError):
                 os.unlink(f"{path}.sig")
         return path, _SIGNATURES in layers
 
 
-def _download(place: _Place, digest: str, size: int, address: str, file: BinaryIO) -> None:
-    """Write a blob to a file. Raise FetchError if its digest or its size differs."""
-    hashed = sha256()
-    for chunk in _chunks(_check(place.registry.get_blob(place.container, digest, stream=True)), size, address):
-        hashed.update(chunk)
-        file.write(chunk)
-    if f"sha256:{hashed.hexdigest()}" != digest:
-        raise FetchError(f"{address} cannot be pulled: the registry sent other bytes than those with the digest {digest}")
-
-
-def _layers(manifest: bytes, address: str) -> dict[str, tuple[str, int]]:
+def _layers(manifest: bytes) -> dict[str, tuple[str, int]]:
     """Return the digest and the size of the file, and those of the signatures, by their types."""
     result: dict[str, tuple[str, int]] = {}
     try:
@@ -133,59 +107,99 @@ def _layers(manifest: bytes, address: str) -> dict[str, tuple[str, int]]:
     except (ValueError, TypeError, KeyError, RecursionError):
         result = {}
     if _FILE not in result:
-        raise FetchError(f"{address} cannot be pulled: it is no artifact that devmod push wrote")
+        raise FetchError("it is no artifact that devmod push wrote")
     return result
 
 
-def _chunks(response: Any, most: int, address: str) -> Iterator[bytes]:
-    """Yield the bytes of an answer, at most so many."""
-    try:
-        for chunk in response.iter_content(1 << 16):
-            most -= len(chunk)
-            if most < 0:
-                raise FetchError(f"{address} cannot be pulled: the registry sent more bytes than it announced")
-            yield chunk
-    except OSError as error:  # of the network, not of the file that is written
-        if isinstance(error, DevmodError):
-            raise
-        raise FetchError(f"{address} cannot be pulled: {describe_error(error)}") from None
-    finally:
-        response.close()
+def _digest(data: bytes) -> str:
+    return f"sha256:{sha256(data).hexdigest()}"
+
+
+class _Repository:
+    """A repository of a registry: its address, the name of its file, the URL of a manifest, and the digest in the address, or ""."""
+
+    def __init__(self, registry: Any, host: str, path: str, tag: str, digest: str) -> None:
+        self._registry, self._path, self._url = registry, path, f"{registry.prefix}://{host}/v2/{path}/"
+        self.address, self.name, self.digest = f"oci://{host}/{path}", f"{path.rpartition('/')[2]}.devmod", digest
+        self.manifest = f"manifests/{digest or tag or 'latest'}"
+
+    def request(self, method: str, url: str, **options: Any) -> Any:
+        """Return the answer to a request. `url` may be relative. Raise FetchError if the answer is an error."""
+        # oras repeats each request that fails for two minutes.
+        send = partial(type(self._registry).do_request.__wrapped__, self._registry, urljoin(self._url, url), method, **options)
+        response = send()
+        if response.status_code == 401:  # its token has expired
+            response.close()
+            self._registry.auth.token = None
+            response = send()
+        if response.status_code not in (200, 201, 202):
+            response.close()
+            raise FetchError(f"the registry answered {response.status_code} {response.reason}")
+        return response
+
+    def upload(self, data: bytes, kind: str, title: str = "") -> dict[str, object]:
+        """Upload a blob, unless the registry has it. Return what a manifest has of it."""
+        digest = _digest(data)
+        answer = self.request("POST", f"blobs/uploads/?mount={digest}&from={self._path}")
+        if answer.status_code != 201:  # it has none to mount
+            session = urljoin(self._url, answer.headers["Location"])
+            url = f"{session}{'&' if '?' in session else '?'}digest={digest}"
+            self.request("PUT", url, data=data, headers={"Content-Type": "application/octet-stream"})
+        annotations = {"annotations": {"org.opencontainers.image.title": title}} if title else {}
+        return {"mediaType": kind, "digest": digest, "size": len(data), **annotations}
+
+    def get(self, url: str, most: int) -> Iterator[bytes]:
+        """Yield the bytes of an answer. Raise FetchError if there are more than `most`."""
+        headers = {"Accept": f"{_MANIFEST}, */*", "Accept-Encoding": "identity"}
+        with self.request("GET", url, headers=headers, stream=True) as response:
+            for chunk in response.raw.stream(1 << 16, decode_content=False):
+                most -= len(chunk)
+                if most < 0:
+                    raise FetchError("the registry sent more bytes than it announced")
+                yield chunk
+
+    def download(self, digest: str, size: int, file: BinaryIO) -> None:
+        """Write a blob to a file. Raise FetchError if its digest or its size differs."""
+        hashed = sha256()
+        for chunk in self.get(f"blobs/{digest}", size):
+            hashed.update(chunk)
+            file.write(chunk)
+        file.flush()  # a full disk is an error here
+        if f"sha256:{hashed.hexdigest()}" != digest:
+            raise FetchError(f"the registry sent other bytes than those with the digest {digest}")
 
 
 @contextmanager
-def _place(address: str, insecure: bool) -> Iterator[_Place]:
+def _repository(address: str, insecure: bool) -> Iterator[_Repository]:
     """Parse an address, and turn the errors of oras and of the network within the block into FetchError."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise ArgumentError(f"{address!r} is no address of a registry; expected oci://HOST/REPOSITORY:TAG", argument="address")
-    host, repository, tag, digest = found.groups("")
+    host, path, tag, digest = found.groups("")
     try:
+        from oras.auth import get_auth_backend
         from oras.container import Container
         from oras.provider import Registry
     except ImportError:
         raise FetchError(f"{address} needs oras, which is not installed: {pip_install('devmod-trust[oci]')}") from None
     registry = Registry(insecure=insecure or host.partition(":")[0] in ("localhost", "127.0.0.1"))
-    # oras repeats each request that fails for two minutes, and waits for an answer for ever.
-    registry.do_request = partial(Registry.do_request.__wrapped__, registry)
     registry.session.request = partial(registry.session.request, timeout=_TIMEOUT)
-    container = Container(f"{host}/{repository}{f'@{digest}' if digest else f':{tag}' if tag else ''}")
+    container = Container(path)
+    container.registry = host
     try:
         registry.auth.load_configs(container)
-        yield _Place(registry, container, f"oci://{host}/{repository}", f"{repository.rpartition('/')[2]}.devmod", digest)
-    except (DevmodError, OSError) as error:
-        if isinstance(error, DevmodError) or error.filename is not None:  # of a file here
-            raise
-        raise FetchError(f"{address}: {describe_error(error)}") from None
-    except Exception as error:  # noqa: BLE001 - oras raises ValueError and its own
-        raise FetchError(f"{address}: {describe_error(error)}") from None
+        if registry.session.get(f"{registry.prefix}://{host}/v2/").headers.get("Www-Authenticate", "").lower().startswith("basic "):
+            registry.auth = get_auth_backend("basic", registry.session)
+            registry.auth.load_configs(container)
+            if not hasattr(registry.auth, "_basic_auth"):
+                raise ValueError("no password")  # as oras does, which cannot authenticate a request then
+        yield _Repository(registry, host, path, tag, digest)
+    except Exception as error:  # oras raises ValueError and its own, and the network OSError
+        text = str(error) if isinstance(error, FetchError) else describe_error(error)
+        if (isinstance(error, DevmodError) and not isinstance(error, FetchError)) or getattr(error, "filename", None) is not None:
+            raise  # of a file here
+        if type(error) is ValueError:
+            text = f"the registry asks for a password that is not known: docker login {host}"
+        raise FetchError(f"{address}: {text}") from None
     finally:
         registry.session.close()
-
-
-def _check(response: Any) -> Any:
-    """Return an answer. Raise ValueError if it is an error."""
-    if response.status_code not in (200, 201, 202):
-        response.close()
-        raise ValueError(f"the registry answered {response.status_code} {response.reason}")
-    return response

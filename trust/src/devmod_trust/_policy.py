@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from devmod.backend import open_regular
 from devmod.errors import DevmodError, TrustError, did_you_mean, list_names
-from devmod_trust._envelope import MAX_VERSION, Envelope, Statement, name_problem, read_envelope, read_statement
+from devmod_trust._envelope import MAX_VERSION, Envelope, name_problem, read_envelope, read_statement
 from devmod_trust._keys import PublicKey, read_public_key
 from devmod_trust._sigstore import Identity
 
@@ -63,20 +63,21 @@ class Source:
             if not parts[-1] or ".." in parts[fixed:]:
                 raise ValueError(f"source: {text!r} names no file: '**' takes the files in a folder, and no '..' is after a wildcard")
             self._base = os.path.join(folder, "/".join(parts[:fixed]) or text[: text.startswith("/")])
-            pattern = "/".join(parts[fixed:])
+            pattern = "".join(f"/{part}" for part in parts[fixed:])
         tokens = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-        parts = re.findall(r"\*\*/|\*\*|\*|[^*]+", pattern)
-        self._glob = re.compile("".join(tokens.get(part) or re.escape(part) for part in parts), re.DOTALL)
+        self._glob = re.compile(
+            "".join(tokens.get(part) or re.escape(part) for part in re.findall(r"\*\*/|\*\*?|[^*]+", pattern)), re.DOTALL
+        )
 
     def takes(self, file: File) -> bool:
         """Return whether a file comes from here. Links of the pattern are resolved now, as those of the file's path were."""
         if self._text == MEMORY or self._text.startswith(PACKAGE):
             return self._text in (file.place, f"{PACKAGE}{file.package}")
-        if self._is_url or file.place == MEMORY or "://" in file.place:
-            return self._is_url and self._glob.fullmatch(normal_url(file.place)) is not None
-        base, place = os.path.realpath(self._base).replace(os.sep, "/"), file.place.replace(os.sep, "/")
-        folder = base.rstrip("/") + "/"
-        return place == base if not self._glob.pattern else place.startswith(folder) and bool(self._glob.fullmatch(place, len(folder)))
+        if self._is_url:
+            return self._glob.fullmatch(normal_url(file.place)) is not None
+        base, place = os.path.realpath(self._base).replace(os.sep, "/").rstrip("/"), file.place.replace(os.sep, "/")
+        is_path = place != MEMORY and "://" not in place
+        return is_path and place.startswith(base) and self._glob.fullmatch(place, len(base)) is not None
 
 
 class Signer(NamedTuple):
@@ -120,23 +121,22 @@ class Policy(NamedTuple):
 
     def check(self, file: File) -> list[Taken]:
         """Return the answer of each rule that has the file as a source. Raise TrustError if one refuses it, or if there is none."""
-        if not file.head:
-            if self.refuses_raw:
-                why = 'it has no index that could be signed, and the policy has raw = "refuse". Save it in a .devmod file, and sign that'
-                raise TrustError(f"{file.place!r} is refused by {self.path!r}: {why}")
-            return []
-        rules = [rule for rule in self.rules if any(source.takes(file) for source in rule.sources)]
-        if not rules:
-            where = f" of the package {file.package!r}" if file.package else ""
-            todo = "no rule has it as a source. Add it to the source of a rule"
-            raise TrustError(f"{file.place!r}{where} is refused by {self.path!r}: {todo}")
-        taken = []
-        for rule in rules:
-            try:
+        package = f" of the package {file.package!r}" if file.package else ""
+        taken, by = [], repr(self.path)
+        try:
+            if not file.head:
+                if self.refuses_raw:
+                    todo = "Save it in a .devmod file, and sign that"
+                    raise ValueError(f'it has no index that could be signed, and the policy has raw = "refuse". {todo}')
+                return []
+            rules = [rule for rule in self.rules if any(source.takes(file) for source in rule.sources)]
+            if not rules:
+                raise ValueError("no rule has it as a source. Add it to the source of a rule")
+            for rule in rules:
+                by = f"rule {rule.number} of {self.path!r} ({rule.name})"
                 taken.append(Taken(self.path, rule.number, _keys_of(file, rule)))
-            except ValueError as error:
-                text = f"is refused by rule {rule.number} of {self.path!r} ({rule.name}): {error}"
-                raise TrustError(f"{file.place!r} {text}") from None
+        except ValueError as error:
+            raise TrustError(f"{file.place!r}{package} is refused by {by}: {error}") from None
         return taken
 
 
@@ -156,28 +156,30 @@ def _keys_of(file: File, rule: Rule) -> tuple[str, ...]:
         envelope = file.envelope
     except ValueError as error:
         raise ValueError(f"its file of signatures is invalid: {error}. {again}") from None
-    signed = [each for each in rule.signers if each.key.has_signed(envelope)]
+    signed, problems = [], []
+    for each in rule.signers:
+        try:
+            if each.key.has_signed(envelope):
+                signed.append(each)
+        except ValueError as error:  # sigstore cannot be used; the other keys may suffice
+            problems.append(str(error))
     keys = tuple(each.name for each in signed if not each.is_expired())
     if len(keys) < rule.threshold:
         expired = "".join(f"; {each.name!r} has, and counts no more since {each.until}" for each in signed if each.is_expired())
         by = f"signed by {list_names(keys)} alone" if keys else "not signed by a key that counts"
-        todo = "Sign it again with a key that counts" if expired else again
+        todo = problems[0] if problems else "Sign it again with a key that counts" if expired else again
         raise ValueError(f"it is {by}, and the rule needs {rule.threshold} of {names}{expired}. {todo}")
     try:
         statement = read_statement(envelope.payload)
     except ValueError as error:
         raise ValueError(f"what {keys[0]!r} has signed is invalid: {error}. Sign it again with `devmod sign`") from None
-    _compare(statement, file, rule, f"{keys[0]!r} has signed another file: {statement.name}, version {statement.version}. {again}")
-    return keys
-
-
-def _compare(statement: Statement, file: File, rule: Rule, other: str) -> None:
     if statement.digest != file.digest or file.size not in (-1, statement.size):  # the size of a file at a URL may be unknown
-        raise ValueError(other)
+        raise ValueError(f"{keys[0]!r} has signed another file: {statement.name}, version {statement.version}. {again}")
     if statement.name != rule.name:
         raise ValueError(f"it is signed as {statement.name!r}. Put each file where the rule for its name has it as a source")
     if statement.version < rule.version:
         raise ValueError(f"it is signed as version {statement.version}, and the lowest is {rule.version}. Get a newer one")
+    return keys
 
 
 # -- reading

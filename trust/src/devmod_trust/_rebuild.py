@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from devmod.errors import ToolchainNotFoundError, list_names, not_installed
 
 
 class Compared(NamedTuple):
-    """A payload of a file: its kind, format, variant and functions, "same", "differs" or "not rebuilt", and why."""
+    """A payload of a file: its kind, format, variant and functions, "same", "differs", "not rebuilt" or "missing", and why."""
 
     payload: str
     outcome: str
@@ -49,44 +49,38 @@ def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
         output = os.path.join(folder, "rebuilt.devmod")
         result = build_manifest(manifest, output=output, cache=False, partial=True)
         content = Path(output).read_bytes() if result.written else b""
-    built: dict[str, list[_Payload]] = {}
-    for each in _payloads(loads_own(content)) if content else ():
-        built.setdefault(each.name, []).append(each)
+    built: dict[str, dict[bytes, devmod.Module]] = {}
+    for name, digest, here in _payloads(loads_own(content)) if content else ():
+        built.setdefault(name, {})[digest] = here
     failures = {each.job.kind: str(each) for each in reversed(result.failures)}
-    compared = []
-    for each in _payloads(module):
-        found = built.get(each.name, [])
-        if any(each.digest == other.digest for other in found):
-            compared.append(Compared(each.name, "same"))
+    payloads, differ, compared = [*_payloads(module)], set(), []
+    for name, digest, there in payloads:
+        found = built.get(name, {})
+        if digest in found:
+            compared.append(Compared(name, "same"))
         elif not found:
-            compared.append(Compared(each.name, "not rebuilt", failures.get(each.kind, "the manifest builds no such payload")))
+            compared.append(Compared(name, "not rebuilt", failures.get(there.kind, "the manifest builds no such payload")))
         else:
-            here = found[0]
-            same = f"both were built by {each.tools}"
-            why = same if each.tools == here.tools else f"the file was built by {each.tools}, and {here.tools} is here"
-            changed = [name for name, _ in sorted(each.sources.items() ^ here.sources.items())]
-            compared.append(
-                Compared(each.name, "differs", why + (f"; of other sources: {list_names(dict.fromkeys(changed))}" if changed else ""))
-            )
-    return compared
+            differ.add(name)
+            compared.append(Compared(name, "differs", _difference(there, next(iter(found.values())))))
+    known = {digest for _, digest, _ in payloads}
+    missing = [name for name, found in built.items() for digest in found if digest not in known and name not in differ]
+    return compared + [Compared(name, "missing", "the manifest builds it, and the file does not have it") for name in missing]
 
 
-class _Payload(NamedTuple):
-    """A payload: its name and kind, the SHA-256 of its bytes, the tools, and the digests of the sources."""
-
-    name: str
-    kind: str
-    digest: str
-    tools: str
-    sources: Mapping[str, str]
-
-
-def _payloads(root: devmod.Module) -> Iterator[_Payload]:
-    """Yield the modules with bytes."""
+def _payloads(root: devmod.Module) -> Iterator[tuple[str, bytes, devmod.Module]]:
+    """Yield the names, the digests and the modules of payloads. A name has the kind, the format, the variant and the functions."""
     for module in walk(root):
         if module.kind not in ("bundle", "_lib"):
             name = " ".join(filter(None, (module.kind, module.format, getattr(module, "variant", ""))))
             functions = f": {list_names(module.function_names)}" if module.function_names else ""
-            digest, origin = sha256(module.save_to_bytes()).hexdigest(), module.origin
-            tools, sources = (origin.toolchain or "unknown tools", origin.sources) if origin is not None else ("unknown tools", {})
-            yield _Payload(f"{name}{functions}", module.kind, digest, tools, sources)
+            yield f"{name}{functions}", sha256(module.save_to_bytes()).digest(), module
+
+
+def _difference(module: devmod.Module, built: devmod.Module) -> str:
+    """Return why a payload of a file may differ from the one that was built here."""
+    there, here = (each.origin or devmod.Origin(each.kind) for each in (module, built))
+    tools, own = there.toolchain or "unknown tools", here.toolchain or "unknown tools"
+    why = f"both were built by {own}" if tools == own else f"the file was built by {tools}, and {own} is here"
+    changed = dict.fromkeys(name for name, _ in sorted(there.sources.items() ^ here.sources.items()))
+    return f"{why}; of other sources: {list_names(changed)}" if changed else why

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
     """Return the modules of a file, its content, and the content of the file with signatures beside it (None: there is none).
 
-    Each payload is compared with its digest. No policy is asked.
+    Each payload is compared with its digest, and the bytes between two parts with zero. No policy is asked.
 
     Raises
     ------
@@ -27,13 +27,10 @@ def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
     """
     with open_regular(path) as file:
         data = file.read()
-    try:
-        module = loads_own(data)
-        for each in walk(module):
-            if hasattr(each, "verify"):
-                each.verify()
-    except FormatError as error:
-        raise FormatError(str(error).replace("the bundle in memory", repr(path))) from None
+    module = loads_own(data, repr(path), strict=True)
+    for each in walk(module):
+        if hasattr(each, "verify"):
+            each.verify()
     return module, data, read_signature(lambda: open_regular(f"{path}.sig"))
 
 
@@ -57,7 +54,13 @@ def sign_file(
 
     if not keys and sigstore is None:
         raise ArgumentError("sign: expected the path of a private key", argument="keys")
-    envelope, others = open_envelope(path, name, version, replace)
+    if problem := _envelope.name_problem(name):
+        raise ArgumentError(f"sign: name: {problem}", argument="name")
+    if type(version) is not int or not 0 <= version <= MAX_VERSION:
+        raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
+    module, data, beside = read_bundle(path)
+    envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
+    others = _others(beside, envelope.payload, path, replace)
     made = {}
     for key in keys:
         private = read_private_key(key, passphrase or refuse)
@@ -67,37 +70,26 @@ def sign_file(
 
         signature = _sigstore.sign(envelope, sigstore)
         made[signature.keyid] = signature
-    kept = [each for each in others if each.keyid not in made]
-    return write_envelope(path, envelope._replace(signatures=(*kept, *made.values())))
+    envelope = envelope._replace(signatures=(*(each for each in others if each.keyid not in made), *made.values()))
+    content = envelope.to_bytes()
+    if len(envelope.signatures) > MAX_SIGNATURES or len(content) > MAX_SIGNATURE:
+        raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes")
+    with replacing(f"{path}.sig") as file:
+        file.write(content)
+    return f"{path}.sig"
 
 
-def open_envelope(path: str, name: str, version: int, replace: bool) -> tuple[Envelope, tuple[Signature, ...]]:
-    """Return an envelope without signatures for a file, and the signatures beside the file, which are of the same statement."""
-    if problem := _envelope.name_problem(name):
-        raise ArgumentError(f"sign: name: {problem}", argument="name")
-    if type(version) is not int or not 0 <= version <= MAX_VERSION:
-        raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
-    module, data, old = read_bundle(path)
-    envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
-    if old is None:
-        return envelope, ()
+def _others(beside: bytes | None, payload: bytes, path: str, replace: bool) -> tuple[Signature, ...]:
+    """Return the signatures that are beside a file, if they are of the same statement. `replace` drops others."""
+    if beside is None:
+        return ()
     try:
-        found = _envelope.read_envelope(old)
-        if found.payload == envelope.payload:
-            return envelope, found.signatures
-        problem = f"is of another statement: {_envelope.differences(found.payload, envelope.payload)}"
+        found = _envelope.read_envelope(beside)
+        if found.payload == payload:
+            return found.signatures
+        problem = f"is of another statement: {_envelope.differences(found.payload, payload)}"
     except ValueError as error:
         problem = f"is invalid: {error}"
     if replace:
-        return envelope, ()
+        return ()
     raise FormatError(f"'{path}.sig' {problem}. To drop what it has: devmod sign --replace, or sign(…, replace=True)")
-
-
-def write_envelope(path: str, envelope: Envelope) -> str:
-    """Write the signatures of a file beside it. Return their path."""
-    data = envelope.to_bytes()
-    if len(envelope.signatures) > MAX_SIGNATURES or len(data) > MAX_SIGNATURE:
-        raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes")
-    with replacing(f"{path}.sig") as file:
-        file.write(data)
-    return f"{path}.sig"

@@ -182,8 +182,7 @@ def load(
     OSError
         The file cannot be read.
     """
-    options: dict[str, Any] = {"offline": offline, "timeout": timeout, "retries": retries, "storage_options": storage_options}
-    return _load(path, prefer, signature, **options)
+    return _load(path, prefer, signature, offline=offline, timeout=timeout, retries=retries, storage_options=storage_options)
 
 
 def _load(path: Any, prefer: Sequence[str], signature: bytes | None = None, package: str = "", **options: Any) -> Module:
@@ -192,11 +191,9 @@ def _load(path: Any, prefer: Sequence[str], signature: bytes | None = None, pack
 
         return tree_of(*read_head_of(path, signature, package, **options), prefer)
     name, paths = file_name(path), policies()
-    source = name
-    if paths:
-        source = os.path.realpath(name)  # the file that the policy compares is the one that is opened
-        if signature is None:
-            signature = read_signature(lambda: open_regular(f"{name}.sig"))
+    source = os.path.realpath(name) if paths else name  # the file that the policy compares is the one that is opened
+    if paths and signature is None:
+        signature = read_signature(lambda: open_regular(f"{name}.sig"))
     data = map_file(source, hint="For bytes in memory there is devmod.loads")
     if not data or data[:8] != MAGIC[: len(data)]:
         from devmod._plugins.specs import loading_hint
@@ -223,9 +220,19 @@ def loads(data: Buffer, *, prefer: Sequence[str] = (), signature: bytes | None =
     return _open(view, "the bundle in memory", MEMORY, prefer, policies(), "", signature)
 
 
-def loads_own(data: bytes) -> Module:
-    """Open a bundle that this program made itself, as `loads` does. No policy is asked: it has no signatures."""
-    return _open(memoryview(data), "the bundle in memory", MEMORY, (), ())
+def loads_own(data: bytes, place: str = "the bundle in memory", *, strict: bool = False) -> Module:
+    """Open a bundle that this program made or checks itself, as `loads` does. No policy is asked.
+
+    Parameters
+    ----------
+    data
+        The bundle.
+    place
+        Its name in messages.
+    strict
+        Whether the bytes between its parts must be zero, as under a policy.
+    """
+    return _open(memoryview(data), place, MEMORY, (), (), strict=strict)
 
 
 def installed(name: str, *, prefer: Sequence[str] = ()) -> Module:
@@ -280,6 +287,8 @@ def _open(
     paths: tuple[str, ...],
     package: str = "",
     signature: bytes | None = None,
+    *,
+    strict: bool = False,
 ) -> Module:
     size = len(data)
     head: Binary = bytes(data[: HEADER + _index.index_length(data, place)]) if paths else data
@@ -287,28 +296,19 @@ def _open(
     start = aligned(end)
     if size < start:
         raise FormatError(f"{place} is cut short: {size} bytes, and its head alone takes {start}")
-    read = slices(data[start:])
-    if paths:
-        if any(data[end:start]):
-            raise FormatError(_not_zero(place))
-        read = _copies(data[start:], place)
+    if paths or strict:
+        _copy(data, end, 0, place)
+    parts = data[start:]
+    read = (lambda offset, size, digest: _copy(parts, offset, size, place)) if paths or strict else slices(parts)
     return tree_of(FileHead(head if paths else data[:end], place, source, size, package, signature, paths), size - start, read, prefer)
 
 
-def _copies(data: memoryview, place: str) -> Callable[[int, int, bytes | None], memoryview]:
-    """Like `slices`, for a policy: what is hashed is what is used, also if the file changes, and the bytes behind it are zero."""
-
-    def read(offset: int, size: int, _digest: bytes | None) -> memoryview:
-        copy = bytes(data[offset : aligned(offset + size)])
-        if any(copy[size:]):
-            raise FormatError(_not_zero(place))
-        return memoryview(copy)[:size]
-
-    return read
-
-
-def _not_zero(place: str) -> str:
-    return f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again"
+def _copy(data: memoryview, start: int, size: int, place: str) -> memoryview:
+    """Return a copy of a part of a file: what is hashed is what is used, also if the file changes. The bytes behind it must be zero."""
+    copy = bytes(data[start : aligned(start + size)])
+    if any(copy[size:]):
+        raise FormatError(f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again")
+    return memoryview(copy)[:size]
 
 
 def tree_of(head: FileHead, available: int, read: Callable[[int, int, bytes | None], memoryview], prefer: Sequence[str] | str) -> Module:

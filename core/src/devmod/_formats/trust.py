@@ -116,7 +116,7 @@ def read_signature(open_file: Callable[[], BinaryIO]) -> bytes | None:
 
 
 def _ask(place: str, question: dict[str, Any]) -> None:
-    from devmod._plugins import hooks
+    from devmod._plugins import hooks, registry
     from devmod._plugins.claim import normalize_name
     from devmod._plugins.discovery import shared_scan
 
@@ -133,14 +133,8 @@ def _ask(place: str, question: dict[str, Any]) -> None:
                 ) from error
             is_checked = is_checked or normalize_name(claim.distribution) == _CHECKER
         if not is_checked:
-            raise TrustError(f"{place} is refused: {VARIABLE} names a policy, and {_why_missing()}", distribution=_CHECKER)
-
-
-def _why_missing() -> str:
-    from devmod._plugins.claim import normalize_name
-    from devmod._plugins.registry import declared_claims, excluding_variable
-
-    for claim in declared_claims("devmod.hooks", _HOOK):
-        if normalize_name(claim.distribution) == _CHECKER and (variable := excluding_variable(claim)):
-            return f"{variable} excludes {_CHECKER}, which checks files: {admission_hint(_CHECKER, variable)}"
-    return not_installed(f"{_CHECKER}, which checks files,", _CHECKER)
+            why = not_installed(f"{_CHECKER}, which checks files,", _CHECKER)
+            for claim in registry.declared_claims("devmod.hooks", _HOOK):
+                if normalize_name(claim.distribution) == _CHECKER and (variable := registry.excluding_variable(claim)):
+                    why = f"{variable} excludes {_CHECKER}, which checks files: {admission_hint(_CHECKER, variable)}"
+            raise TrustError(f"{place} is refused: {VARIABLE} names a policy, and {why}", distribution=_CHECKER)

@@ -16,8 +16,7 @@ from devmod._plugins.specs import find_spec
 from devmod._util.text import escape, escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 from devmod._values.info import block_text
-from devmod._values.param import Param, is_value, member_text, members_by_value, parameter_text
-from devmod._values.shapes import declaration_text
+from devmod._values.param import Param, declaration_text, is_value, member_text, members_by_value, parameter_text
 from devmod.errors import DevmodError, FormatError, list_names, quote_name
 
 TYPE_CHECKING = False

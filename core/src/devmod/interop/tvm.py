@@ -97,9 +97,8 @@ def load_imports(data: Buffer) -> Module:
     ArgumentError
         `data` is not a buffer.
     """
-    view = snapshot(data, "load_imports(data)", "load_library(path)")
     check_raw("the imports blob")
-    return _load_imports(view, "the imports blob")
+    return _load_imports(snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob")
 
 
 # The layout (tvm-ffi, src/ffi/extra/library_module.cc):

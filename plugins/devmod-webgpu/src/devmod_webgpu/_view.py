@@ -9,6 +9,10 @@ import click
 
 from devmod.commands import debug_option
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod import Module
+
 
 @click.command(
     "view",
@@ -31,28 +35,29 @@ def command(file: Path, port: int, no_open: bool) -> None:
     fill or a file. The form runs the kernel, and shows the result as numbers and as a picture. Other kernels have the reason why they
     cannot run in a browser. Compressed modules are decompressed into a temporary file.
     """
+    import devmod
     from devmod.commands import STDIN, standard_input
 
     if str(file) != STDIN:
-        _serve(file, str(file), port, no_open)
+        _serve(devmod.load(file), file, str(file), port, no_open)  # an error in the file is shown here, and not in a page
         return
     from devmod.backend import temporary_folder
 
     with temporary_folder() as folder:
         copy = Path(folder, "stdin.devmod")
         copy.write_bytes(standard_input())
-        _serve(copy, "standard input", port, no_open)
+        _serve(devmod.loads(copy.read_bytes()), copy, "standard input", port, no_open)
 
 
-def _serve(file: Path, shown: str, port: int, no_open: bool) -> None:
-    """Serve a file, which `shown` names in messages, until Ctrl-C. Browsers cannot decompress zstd: a compressed file is decompressed.
+def _serve(module: Module, file: Path, shown: str, port: int, no_open: bool) -> None:
+    """Serve the file of a module, which `shown` names in messages, until Ctrl-C.
 
+    Browsers cannot decompress zstd: a compressed file is decompressed.
     Under a policy the bytes that were checked are served, whatever the file has become.
     """
     import devmod
     from devmod.backend import policies, temporary_folder, walk
 
-    module = devmod.load(file)  # an error in the file is shown here, and not in a page
     if not policies() and not any(each.origin is not None and "compression" in each.origin.extra for each in walk(module)):
         _serve_plain(file, shown, port, no_open)
         return
