@@ -42,7 +42,12 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
         programs[entry.name] = program
         for number, step in enumerate(program.steps):
             if positions.get(step.kernel, -1) >= position:
-                add((*keys, "steps", number), f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them")
+                text = f"a step may call the programs above {entry.name!r}, and {step.kernel!r} is not one of them"
+                is_own = step.kernel == entry.name
+                add(
+                    (*keys, "steps", number),
+                    "it launches itself; if this is a kernel, take another name for the program" if is_own else text,
+                )
     for name, program in programs.items():
         if program.backward in programs:
             try:
