@@ -9,6 +9,7 @@ import traceback
 import tracemalloc
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +377,7 @@ def test_the_lines_of_devmod_log_have_no_control_character(capsys: pytest.Captur
 # -- checks of the source code
 
 
+@cache
 def sources() -> list[tuple[Path, ast.Module]]:
     found = [path for folder in SOURCES for path in sorted(folder.rglob("*.py")) if "templates" not in path.parts]
     assert len(found) > 80
@@ -383,7 +385,11 @@ def sources() -> list[tuple[Path, ast.Module]]:
 
 
 def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
+    last = {each.rpartition(".")[2] for each in names}  # known without the text of each call
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [
+        each for each in found if {getattr(each.func, "id", ""), getattr(each.func, "attr", "")} & last and ast.unparse(each.func) in names
+    ]
 
 
 @pytest.mark.once
