@@ -139,7 +139,23 @@ class Array(ProcessLocal):
         ArgumentError
             The shape has another number of elements.
         """
-        return self._view(0, shape_for(self, shape))
+        lengths: tuple[object, ...] = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        numbers = [_integer(each) for each in lengths]
+        valid_lengths = [each for each in numbers if each is not None and each >= 0]
+        unknown = numbers.count(-1)
+        if unknown > 1 or len(valid_lengths) + unknown != len(numbers):
+            raise ArgumentError(
+                f"{lengths!r} is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the "
+                "others",
+                argument="shape",
+            )
+        count = count_of(valid_lengths)
+        new = tuple(self.size // count if each == -1 and count else each for each in numbers)
+        if -1 in new or count_of(new) != self.size:  # type: ignore[arg-type]  # none is None
+            raise ArgumentError(
+                f"an array of shape {self.shape} has {self.size} elements, which do not fill the shape {tuple(numbers)}", argument="shape"
+            )
+        return self._view(0, new)  # type: ignore[arg-type]
 
     def __getitem__(self, key: slice) -> Array:
         """Return a view of some rows: a slice of the first axis, such as ``array[2:5]``, without a copy.
@@ -151,7 +167,26 @@ class Array(ProcessLocal):
         ArgumentError
             `key` is not a slice of the first axis, has a step, or is out of range.
         """
-        return self._view(*slice_of(self, key))
+        shape = self.shape
+        if not shape:
+            raise _index_error("an array without dimensions has no slices")
+        if not isinstance(key, slice):
+            hint = "; array[i:i+1] is the view of one element, and array.numpy()[i] its value" if _integer(key) is not None else ""
+            raise _index_error(f"an array takes one slice of the first axis, such as array[2:5], not {_describe(key)}{hint}")
+        if key.step is not None and _integer(key.step) != 1:
+            raise _index_error(
+                f"a slice of an array has no step, got {_describe(key.step)}; copy the elements: array.numpy()[start:stop:step]"
+            )
+        length = shape[0]
+        start, stop = _bound(key.start, 0, length, "begins"), _bound(key.stop, length, length, "ends")
+        if start > stop:
+            raise _index_error(f"the slice begins at {start} and ends before it, at {stop}")
+        dtype, row = parse_dtype(self.dtype), shape[1:]
+        first, count = start * count_of(row), (stop - start) * count_of(row)
+        offset = array_bytes(dtype, (first,))
+        if array_bytes(dtype, (first + count,)) != offset + array_bytes(dtype, (count,)) or first * dtype[1] * dtype[2] % 8:
+            raise _index_error(f"the slice begins within a byte: elements of {self.dtype} are packed")
+        return self._view(offset, (stop - start, *row))
 
     def _view(self, offset: int, shape: tuple[int, ...]) -> Array:
         """Return a view that begins at byte `offset` of this array."""
@@ -194,34 +229,6 @@ class Array(ProcessLocal):
         raise NotImplementedError
 
 
-def slice_of(array: Array, key: object) -> tuple[int, tuple[int, ...]]:
-    """Return the first byte and the shape of ``array[key]``.
-
-    Raises
-    ------
-    ArgumentError
-        `key` is not a contiguous slice within the first axis.
-    """
-    shape = array.shape
-    if not shape:
-        raise _index_error("an array without dimensions has no slices")
-    if not isinstance(key, slice):
-        hint = "; array[i:i+1] is the view of one element, and array.numpy()[i] its value" if _integer(key) is not None else ""
-        raise _index_error(f"an array takes one slice of the first axis, such as array[2:5], not {_describe(key)}{hint}")
-    if key.step is not None and _integer(key.step) != 1:
-        raise _index_error(f"a slice of an array has no step, got {_describe(key.step)}; copy the elements: array.numpy()[start:stop:step]")
-    length = shape[0]
-    start, stop = _bound(key.start, 0, length, "begins"), _bound(key.stop, length, length, "ends")
-    if start > stop:
-        raise _index_error(f"the slice begins at {start} and ends before it, at {stop}")
-    dtype, row = parse_dtype(array.dtype), shape[1:]
-    first, count = start * count_of(row), (stop - start) * count_of(row)
-    offset = array_bytes(dtype, (first,))
-    if array_bytes(dtype, (first + count,)) != offset + array_bytes(dtype, (count,)) or first * dtype[1] * dtype[2] % 8:
-        raise _index_error(f"the slice begins within a byte: elements of {array.dtype} are packed")
-    return offset, (stop - start, *row)
-
-
 def _bound(value: object, default: int, length: int, verb: str) -> int:
     if value is None:
         return default
@@ -233,33 +240,6 @@ def _bound(value: object, default: int, length: int, verb: str) -> int:
     if number < -length:
         raise _index_error(f"the slice {verb} at {number}, before the start of the first axis, which has {length}")
     return number + length if number < 0 else number
-
-
-def shape_for(array: Array, lengths: tuple[object, ...]) -> tuple[int, ...]:
-    """Return the shape that ``array.reshape(*lengths)`` requests.
-
-    Raises
-    ------
-    ArgumentError
-        It is not a shape, or has another number of elements.
-    """
-    if len(lengths) == 1 and isinstance(lengths[0], (tuple, list)):
-        lengths = tuple(lengths[0])
-    numbers = [_integer(each) for each in lengths]
-    valid_lengths = [each for each in numbers if each is not None and each >= 0]
-    unknown = numbers.count(-1)
-    if unknown > 1 or len(valid_lengths) + unknown != len(numbers):
-        raise ArgumentError(
-            f"{lengths!r} is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the others",
-            argument="shape",
-        )
-    count = count_of(valid_lengths)
-    shape = tuple(array.size // count if each == -1 and count else each for each in numbers)
-    if -1 in shape or count_of(shape) != array.size:  # type: ignore[arg-type]  # none is None
-        raise ArgumentError(
-            f"an array of shape {array.shape} has {array.size} elements, which do not fill the shape {tuple(numbers)}", argument="shape"
-        )
-    return shape  # type: ignore[return-value]
 
 
 def _integer(value: object) -> int | None:

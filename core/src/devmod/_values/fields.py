@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     Place = int | str | tuple[int, int] | None
 
 
-def type_name(value: object) -> str:
-    """Return the name of a value's type, for messages."""
-    return type(value).__name__
-
-
 def check_count(value: object, subject: str, least: int = 0) -> None:
     """Raise FormatError if `value` is not an int from `least` to 2**63 - 1."""
     if type(value) is not int or not least <= value < 2**63:
@@ -37,7 +32,7 @@ def read_place(at: object, subject: str, *, push: bool = False) -> Place:
 def read_counts(data: object, subject: str) -> tuple[int, ...]:
     """Return a sequence of counts. Raise FormatError for other objects."""
     if not isinstance(data, (list, tuple)):
-        raise FormatError(f"{subject} is a list, not {type_name(data)}")
+        raise FormatError(f"{subject} is a list, not {type(data).__name__}")
     for value in data:
         check_count(value, subject)
     return tuple(data)
@@ -46,14 +41,14 @@ def read_counts(data: object, subject: str) -> tuple[int, ...]:
 def read_list(data: object, subject: str) -> list[Any]:
     """Return `data`. Raise FormatError if it is not a list."""
     if not isinstance(data, list):
-        raise FormatError(f"{subject} are a list, not {type_name(data)}")
+        raise FormatError(f"{subject} are a list, not {type(data).__name__}")
     return data
 
 
 def read_map(data: object, subject: str, *required: str) -> dict[str, Any]:
     """Return a copy of a map with string keys, and `required` ones among them. Raise FormatError for other objects."""
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise FormatError(f"{subject} is a map with string keys, not {type_name(data)}")
+        raise FormatError(f"{subject} is a map with string keys, not {type(data).__name__}")
     if not data.keys() >= {*required}:
         raise FormatError(f"{subject} has no {next(key for key in required if key not in data)!r}")
     return dict(data)

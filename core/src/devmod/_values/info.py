@@ -7,7 +7,7 @@ keys of a map, which are written after the known ones.
 from __future__ import annotations
 
 from devmod._values.dtypes import NUMBERS, parse_dtype
-from devmod._values.fields import check_count, read_list, read_map, read_place, type_name
+from devmod._values.fields import check_count, read_list, read_map, read_place
 from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
 from devmod._values.shapes import declaration_text
 from devmod._values.value import Value
@@ -41,7 +41,7 @@ class Block(Value):
     def __init__(self, at: Place, size: int, extra: Mapping[str, Any] | None = None, name: str = "") -> None:
         check_count(size, "the size of a block")
         if not isinstance(name, str):
-            raise FormatError(f"a block's name is a string, not {type_name(name)}")
+            raise FormatError(f"a block's name is a string, not {type(name).__name__}")
         self._set(at=read_place(at, "a block", push=True), size=size, extra=dict(extra or {}), name=name)
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Interface(Value):
         if blocks and not all(isinstance(entry, Block) for entry in blocks):
             raise FormatError("the blocks of an interface are Block objects")
         if type(open_block) is not bool:
-            raise FormatError(f"open_block is a boolean, not {type_name(open_block)}")
+            raise FormatError(f"open_block is a boolean, not {type(open_block).__name__}")
         self._set(params=params, blocks=blocks, block=_threads(block, "a fixed block of threads", 0), open_block=open_block)
         check_count(shared_memory, "the shared memory of an interface")
         self._set(default_block=_threads(default_block, "a default block of threads", 1))
@@ -250,7 +250,7 @@ class FunctionInfo(Value):
         interface: Interface | None = None,
     ) -> None:
         if not isinstance(name, str):
-            raise FormatError(f"a function's name is a string, not {type_name(name)}")
+            raise FormatError(f"a function's name is a string, not {type(name).__name__}")
         subject = f"the function {name!r}"
         if not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):  # drivers take UTF-8
             raise FormatError(f"{subject} has a character that UTF-8 cannot encode")
@@ -267,7 +267,7 @@ class FunctionInfo(Value):
         if not all(type(tag) is int and -(2**31) <= tag < 2**31 for tag in extra):
             raise FormatError(f"{subject} has an arg_extra_tag that is not an int of 32 bits")
         if interface is not None and not isinstance(interface, Interface):
-            raise FormatError(f"{subject} has an interface that is not an Interface: {type_name(interface)}")
+            raise FormatError(f"{subject} has an interface that is not an Interface: {type(interface).__name__}")
         if interface is not None and (count := sum([len(param.pack) or 1 for param in interface.params])) != len(types):
             raise FormatError(f"{subject} has {len(types)} arg_types and an interface of {count} values")
         self._set(name=name, arg_types=types, launch_param_tags=tags, arg_extra_tags=extra, interface=interface)

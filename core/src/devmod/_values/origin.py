@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from devmod._values.fields import read_list, read_map
 from devmod._values.value import Value
 from devmod.errors import FormatError
 
@@ -67,13 +68,9 @@ class Origin(Value):
     @classmethod
     def from_dict(cls, data: object) -> Origin:
         """Return the origin of a map from `to_dict`. Raise FormatError for other objects."""
-        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-            raise FormatError("an origin is a map with string keys")
-        rest = dict(data)
+        rest = read_map(data, "an origin")
         target, toolchain = rest.pop("target", ""), rest.pop("toolchain", "")
-        options, sources = rest.pop("options", []), rest.pop("sources", {})
-        if not isinstance(options, list):
-            raise FormatError("the options of an origin are a list of strings")
+        options, sources = read_list(rest.pop("options", []), "the options of an origin"), rest.pop("sources", {})
         if not isinstance(sources, dict):
             raise FormatError("the sources of an origin are a map of strings")
         return cls(target, toolchain, options, sources, rest)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from devmod._util.text import escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
-from devmod._values.fields import check_count, read_counts, read_list, read_map, read_place, type_name
+from devmod._values.fields import check_count, read_counts, read_list, read_map, read_place
 from devmod._values.value import Value
 from devmod.errors import ArgumentError, FormatError, pip_install, quote_name
 
@@ -136,10 +136,10 @@ class Member(Value):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(name, str):
-            raise FormatError(f"a member's name is a string, not {type_name(name)}")
+            raise FormatError(f"a member's name is a string, not {name.__class__.__name__}")
         subject = f"the member {name!r}"
         if not isinstance(type, str):
-            raise FormatError(f"{subject} has a type that is not a string: {type_name(type)}")
+            raise FormatError(f"{subject} has a type that is not a string: {type.__class__.__name__}")
         members = tuple(members)
         if not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
@@ -253,13 +253,13 @@ class Param(Value):
     ) -> None:
         subject = f"the parameter {name!r}"
         if not isinstance(name, str):
-            raise FormatError(f"a parameter's name is a string, not {type_name(name)}")
+            raise FormatError(f"a parameter's name is a string, not {name.__class__.__name__}")
         if kind not in PARAM_KINDS:
             raise FormatError(f"{subject} has the kind {kind!r}; a kind is one of {', '.join(PARAM_KINDS)}")
         if access not in ACCESSES:
             raise FormatError(f"{subject} has the access {access!r}; an access is 'r', 'w', 'rw' or ''")
         if not isinstance(type, str):
-            raise FormatError(f"{subject} has a type that is not a string: {type_name(type)}")
+            raise FormatError(f"{subject} has a type that is not a string: {type.__class__.__name__}")
         if type and kind != "image":
             parse_dtype(type)
         check_count(align, f"the alignment of {subject}")
