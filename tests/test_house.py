@@ -191,7 +191,6 @@ TAKEN = {
     "_arrays.dlpack.check_elements",
     "_arrays.dlpack.host_capsule",
     "_arrays.elements.bytes_of",
-    "_arrays.elements.count_of",
     "_arrays.elements.elements_of",
     "_arrays.elements.packing_problem",
     "_arrays.elements.scalar_shape",

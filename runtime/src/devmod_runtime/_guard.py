@@ -14,7 +14,7 @@ from math import prod
 from typing import NamedTuple
 
 from devmod import Array
-from devmod._arrays.elements import count_of, packing_problem, scalar_shape, unpack
+from devmod._arrays.elements import packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import LAUNCH_KEYWORDS, array_bytes, environment_text, escape, parse_dtype
@@ -331,7 +331,7 @@ def _elements(array: DeviceArray, data: bytearray) -> np.ndarray[Any, np.dtype[n
     """Return the bytes of each element, a row for each. A packed element has a byte of its own."""
     base, shape, _ = scalar_shape(array.dtype, array.shape)
     packed = packing_problem(array.dtype)
-    separate = unpack(memoryview(data), parse_dtype(base)[1], count_of(shape)) if packed else np.frombuffer(data, np.uint8)
+    separate = unpack(memoryview(data), parse_dtype(base)[1], prod(shape)) if packed else np.frombuffer(data, np.uint8)
     return separate.reshape(prod(array.shape), -1)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from devmod._arrays.elements import count_of
+from math import prod
+
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._values.dtypes import array_bytes, describe_value, parse_dtype
@@ -44,7 +45,7 @@ class Array(ProcessLocal):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return count_of(self.shape)
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -149,9 +150,9 @@ class Array(ProcessLocal):
                 "others",
                 argument="shape",
             )
-        count = count_of(valid_lengths)
+        count = prod(valid_lengths)
         new = tuple(self.size // count if each == -1 and count else each for each in numbers)
-        if -1 in new or count_of(new) != self.size:  # type: ignore[arg-type]  # none is None
+        if -1 in new or prod(new) != self.size:  # type: ignore[arg-type]  # none is None
             raise ArgumentError(
                 f"an array of shape {self.shape} has {self.size} elements, which do not fill the shape {tuple(numbers)}", argument="shape"
             )
@@ -182,7 +183,7 @@ class Array(ProcessLocal):
         if start > stop:
             raise _index_error(f"the slice begins at {start} and ends before it, at {stop}")
         dtype, row = parse_dtype(self.dtype), shape[1:]
-        first, count = start * count_of(row), (stop - start) * count_of(row)
+        first, count = start * prod(row), (stop - start) * prod(row)
         offset = array_bytes(dtype, (first,))
         if array_bytes(dtype, (first + count,)) != offset + array_bytes(dtype, (count,)) or first * dtype[1] * dtype[2] % 8:
             raise _index_error(f"the slice begins within a byte: elements of {self.dtype} are packed")

@@ -11,7 +11,6 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     import numpy as np
@@ -20,14 +19,6 @@ else:
 
 #: Elements that are packed at once; a multiple of 8, so that each piece begins with a whole byte.
 _PIECE = 1 << 20
-
-
-def count_of(shape: Sequence[int]) -> int:
-    """Return the number of elements of an array of that shape."""
-    count = 1
-    for length in shape:
-        count *= length
-    return count
 
 
 def elements_of(array: np.ndarray[Any, Any]) -> memoryview:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from devmod import _runtime
 from devmod._arrays.array import Array
 from devmod._arrays.buffer import BufferBase
-from devmod._arrays.elements import count_of, packing_problem, scalar_shape, unpack
+from devmod._arrays.elements import packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod._values.param import numpy_dtype
 from devmod.errors import FormatError
@@ -59,17 +61,12 @@ class HostArray(Array):
             raise FormatError(f"an array of shape {self.shape} and type {dtype} has {expected} bytes, not {self._data.nbytes}")
 
     @property
-    def nbytes(self) -> int:
-        return self._data.nbytes
-
-    @property
     def data(self) -> memoryview:
         """The bytes of the elements."""
         return self._data
 
     def __buffer__(self, flags: int) -> memoryview:
-        problem = packing_problem(self.dtype)
-        if problem:
+        if problem := packing_problem(self.dtype):
             raise BufferError(f"{problem}; read the packed bytes from array.data, or unpack the elements with array.numpy()")
         if flags & 1:  # PyBUF_WRITABLE
             raise BufferError("this array is read-only")
@@ -89,7 +86,7 @@ class HostArray(Array):
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
-            unpacked = unpack(self._data, parse_dtype(base)[1], count_of(shape)).view(dtype).reshape(shape)
+            unpacked = unpack(self._data, parse_dtype(base)[1], prod(shape)).view(dtype).reshape(shape)
             unpacked.flags.writeable = False
             return unpacked
         return np.frombuffer(self._data, dtype).reshape(shape)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from sys import intern
 
 from devmod import Array
 from devmod import device as find_device
-from devmod._arrays.elements import bytes_of, count_of, packing_problem, scalar_shape, unpack
+from devmod._arrays.elements import bytes_of, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import STRUCT_FORMATS, ConversionError, array_bytes, dtype_name_of, parse_dtype
@@ -140,7 +141,7 @@ class DeviceArray(Array):
         if packing_problem(self.dtype):
             packed = bytearray(self._nbytes)
             self.read(memoryview(packed))
-            return unpack(memoryview(packed), parse_dtype(base)[1], count_of(shape)).view(dtype).reshape(shape)
+            return unpack(memoryview(packed), parse_dtype(base)[1], prod(shape)).view(dtype).reshape(shape)
         result = np.empty(shape, dtype)
         self.read(bytes_of(result))
         return result
@@ -345,7 +346,7 @@ class _Copy:
                 "source",
             )
         if source_shape != target_shape:
-            advice = "; reshape one of them" if count_of(source_shape) == count_of(target_shape) else ""
+            advice = "; reshape one of them" if prod(source_shape) == prod(target_shape) else ""
             raise self._error(f"the source has the shape {source_shape}, and the target {target_shape}{advice}", "source")
         if not isinstance(target, HostView):
             read_only = target.read_only
