@@ -104,7 +104,7 @@ class Target(Value):
             raise FormatError(
                 f"the target {text!r} gives the architecture behind a colon; write {' '.join([name, f'-arch={arch}', *words])!r}"
             )
-        arch, options = "", {}
+        options: dict[str, str] = {}
         for word, after in zip(words, [*words[1:], "-"], strict=False):
             key, equals, value = word[1:].partition("=")
             if not word.startswith("-") or not equals or not key:
@@ -116,13 +116,10 @@ class Target(Value):
             if not value:
                 raise FormatError(f"the target {text!r} gives -{key} no value")
             key = "arch" if key == "mcpu" else key
-            if key in options or (key == "arch" and arch):
+            if key in options:
                 raise FormatError(f"the target {text!r} gives -{key} twice")
-            if key == "arch":
-                arch = value
-            else:
-                options[key] = value
-        return cls(kind, arch=arch, options=options)
+            options[key] = value
+        return cls(kind, arch=options.pop("arch", ""), options=options)
 
     @staticmethod
     def current() -> Target | None:
