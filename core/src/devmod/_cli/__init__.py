@@ -160,16 +160,13 @@ def show_warning(message: Warning | str, *_: object, **__: object) -> None:
 def error_text(error: BaseException) -> tuple[str, str]:
     """Return the text of a command's error, and the log of a compiler or ""."""
     if isinstance(error, DevmodError):
-        return _in_shell(str(error)), error.log if isinstance(error, CompileError) else ""
+        # Calls of Python in the text become commands.
+        text = _COMPILE.sub(lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", str(error))
+        text = _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)
+        return text, error.log if isinstance(error, CompileError) else ""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror, ""
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     package = messages.missing_wheel(error)
     repair = f". To install it again: {pip_install('--force-reinstall', package.replace('_', '-'))}" if package else ""
     return f"{describe_error(error)}{repair} (--debug shows the traceback){notes}", ""
-
-
-def _in_shell(text: str) -> str:
-    """Replace calls of Python in an error's text with commands."""
-    text = _COMPILE.sub(lambda match: f"devmod compile {quote(match[1][1:-1])} -t {match[2]}", text)
-    return _LOAD.sub(lambda match: f"devmod inspect {quote(match[1][1:-1])}", text)

@@ -161,18 +161,13 @@ def array_header(count: int, short: int = 0x90, long: int = 0xDC) -> bytes:
     return bytes((long,)) + count.to_bytes(2, "big") if count <= 0xFFFF else bytes((long + 1,)) + count.to_bytes(4, "big")
 
 
-def bin_header(size: int, subject: str, kind: str = "") -> bytes:
-    """Return the head of a binary of `size` bytes. Raise FormatError if it is too large for msgpack."""
+def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str) -> None:
+    """Append `head`, the head of the binary and the payload to `parts`, and clear `head`. FormatError if it is too large for msgpack."""
+    size = len(payload)
     if size > MAX_BIN:
         raise FormatError(f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)", kind=kind)
-    if size <= 0xFF:
-        return bytes((0xC4, size))
-    return b"\xc5" + size.to_bytes(2, "big") if size <= 0xFFFF else b"\xc6" + size.to_bytes(4, "big")
-
-
-def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str) -> None:
-    """Append `head`, the head of the binary and the payload to `parts`, and clear `head`."""
-    head += bin_header(len(payload), subject, kind)
+    width = 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4
+    head += bytes((0xC4 + width // 2,)) + size.to_bytes(width, "big")
     parts += (bytes(head), payload)
     head.clear()
 

@@ -135,9 +135,7 @@ def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[st
     FormatError
         A name is not a string, a value is not a host array, or an init symbol names a constant that does not exist.
     """
-    constants: dict[str, ConstantTensor] = {}
-    for name, tensor in _items(tensors, "tensors"):
-        constants[name] = _constant(name, tensor)
+    constants = {name: _constant(name, tensor) for name, tensor in _items(tensors, "tensors")}
     symbols: dict[str, tuple[str, ...]] = {}
     for symbol, names in _items(by_symbol, "by_symbol"):
         subject = f"const_loader: the init symbol {symbol!r} takes a sequence of names"

@@ -51,7 +51,12 @@ def device(kind: str, index: int | None = None) -> Device:
         ``DEVMOD_DEVICE`` is invalid.
     """
     if isinstance(kind, str) and ":" in kind:
-        kind, index = _parse_numbered_kind(kind, index)
+        text, (kind, _, number) = kind, kind.partition(":")
+        if index is not None:
+            raise ArgumentError(f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})", argument="index")
+        if not _is_index(number):
+            raise ArgumentError(f"device({text!r}): expected a number from 0 behind the colon, as in {kind + ':0'!r}", argument="kind")
+        index = int(number)
     default = default_device(kind) if index is None and isinstance(kind, str) else None
     if default is not None:
         return default
@@ -59,16 +64,6 @@ def device(kind: str, index: int | None = None) -> Device:
     if type(index) is not int or not 0 <= index < len(candidates):
         raise DeviceNotFoundError(f"there is no {kind} device {index!r}; there are: {_list(candidates)}", kind=kind)
     return candidates[index]
-
-
-def _parse_numbered_kind(text: str, index: int | None) -> tuple[str, int]:
-    """Parse a text such as "opencl:1" into kind and number."""
-    kind, _, number = text.partition(":")
-    if index is not None:
-        raise ArgumentError(f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})", argument="index")
-    if not _is_index(number):
-        raise ArgumentError(f"device({text!r}): expected a number from 0 behind the colon, as in {kind + ':0'!r}", argument="kind")
-    return kind, int(number)
 
 
 def device_label(device: Any) -> str:

@@ -166,7 +166,10 @@ def _folder(path: str, status: os.stat_result) -> Folder:
     if known is None or not known.is_current(stamp):
         known = read_index(path)
         if known is None or not known.is_current(stamp):
-            names = _names_in(path)
+            try:
+                names = os.listdir(path)
+            except OSError:
+                names = []  # an archive, or a folder without permission
             infos = [name for name in names if name[-5:].lower() == "-info" and _is_metadata(path, name)]
             known = Folder(path, stamp)
             if not infos and 0 < len(names) < _MANY_NAMES:
@@ -180,13 +183,6 @@ def _folder(path: str, status: os.stat_result) -> Folder:
                 return known
         _folders_read[path] = known
     return known
-
-
-def _names_in(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []  # an archive, or a folder without permission
 
 
 def _is_metadata(path: str, name: str) -> bool:

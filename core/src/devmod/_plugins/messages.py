@@ -33,11 +33,6 @@ _NOUNS = {
 }
 
 
-def unknown_group() -> FormatError:
-    """Return the error for an unknown group."""
-    return FormatError(f"unknown group of entry points; the groups are {', '.join(GROUPS)}")
-
-
 def ignored_entry(claim: Claim, core: Distribution) -> str:
     """Return the text for an entry point in a group that this core does not have. It is misspelt, or a newer core has it."""
     advice = did_you_mean(claim.group, GROUPS, cutoff=0.8) or f". The groups are {', '.join(GROUPS)}"

@@ -191,9 +191,9 @@ def registered(group: str) -> Mapping[str, Claim]:
 def check_group(group: str) -> None:
     """Raise FormatError unless `group` is a group of the plugin interface."""
     if not isinstance(group, str) or group not in GROUPS:
-        from devmod._plugins.messages import unknown_group
+        from devmod.errors import FormatError
 
-        raise unknown_group()
+        raise FormatError(f"unknown group of entry points; the groups are {', '.join(GROUPS)}")
 
 
 def check_name(group: str, name: str) -> None:
