@@ -231,7 +231,7 @@ TAKEN = {
     "_values.info.block_text",
     "_values.param.kind_text",
     "_values.param.type_text",
-    "_values.shapes.declaration_text",
+    "_values.param.declaration_text",
     "_values.tags.DIMENSIONS",
     "_values.tags.SCOPES",
 }

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.features import FEATURES as FEATURES
-    from devmod._values.fields import Place as Place
     from devmod._values.image_formats import ADDRESS_MODES as ADDRESS_MODES
     from devmod._values.image_formats import FILTERS as FILTERS
     from devmod._values.image_formats import IMAGE_FORMATS as IMAGE_FORMATS
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from devmod._values.info import constants_of as constants_of
     from devmod._values.info import interface_text as interface_text
     from devmod._values.param import LAUNCH_KEYWORDS as LAUNCH_KEYWORDS
+    from devmod._values.param import expression_text as expression_text
     from devmod._values.param import members_by_value as members_by_value
     from devmod._values.requirements import LIMITS as LIMITS
     from devmod._values.requirements import Capabilities as Capabilities
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from devmod._values.requirements import device_of_call as device_of_call
     from devmod._values.requirements import fits as fits
     from devmod._values.requirements import requirements as requirements
-    from devmod._values.shapes import expression_text as expression_text
     from devmod._values.tags import COOPERATIVE_TAG as COOPERATIVE_TAG
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
     from devmod._values.tags import GRID_TAGS as GRID_TAGS
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from devmod._values.tags import WRITE_ACCESS_TAG as WRITE_ACCESS_TAG
     from devmod._values.tags import tag_problem as tag_problem
     from devmod._values.tags import value_tags as value_tags
+    from devmod._values.value import Place as Place
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
     from devmod.errors import function_not_found as function_not_found
@@ -122,9 +122,8 @@ _NAMES = {
     "_values.features": "FEATURES",
     "_values.image_formats": "ADDRESS_MODES FILTERS IMAGE_FORMATS ImageFormat",
     "_values.info": "PipelineConstant constants_of interface_text",
-    "_values.param": "LAUNCH_KEYWORDS members_by_value",
+    "_values.param": "LAUNCH_KEYWORDS expression_text members_by_value",
     "_values.requirements": "Capabilities LIMITS Requirements device_of_call fits requirements",
-    "_values.shapes": "expression_text",
     "_values.tags": (
         "COOPERATIVE_TAG DYNAMIC_SHARED_MEMORY GRID_TAGS PROGRAMMATIC_TAG REQUIRED_BLOCK_TAG WRITE_ACCESS_TAG tag_problem value_tags"
     ),

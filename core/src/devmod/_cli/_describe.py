@@ -32,7 +32,7 @@ from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
 from devmod._values.info import FunctionInfo, block_text, constants_of, signature_text
-from devmod._values.shapes import declaration_text, expression_text
+from devmod._values.param import declaration_text, expression_text
 from devmod._values.tags import tag_problem
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admission_hint
 from devmod.targets import PROGRAM

@@ -7,10 +7,8 @@ keys of a map, which are written after the known ones.
 from __future__ import annotations
 
 from devmod._values.dtypes import NUMBERS, parse_dtype
-from devmod._values.fields import check_count, read_list, read_map, read_place
-from devmod._values.param import Param, cut_text, join_texts, parameter_text, short_repr
-from devmod._values.shapes import declaration_text
-from devmod._values.value import Value
+from devmod._values.param import Param, cut_text, declaration_text, join_texts, parameter_text, short_repr
+from devmod._values.value import Value, check_count, read_list, read_map, read_place
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod._values.fields import Place
+    from devmod._values.value import Place
 
     Number = bool | int | float
 

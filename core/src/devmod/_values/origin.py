@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._values.fields import read_list, read_map
-from devmod._values.value import Value
+from devmod._values.value import Value, read_list, read_map
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

@@ -10,8 +10,7 @@ from itertools import pairwise
 
 from devmod._util.text import escape_line
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
-from devmod._values.fields import check_count, read_counts, read_list, read_map, read_place
-from devmod._values.value import Value
+from devmod._values.value import Value, check_count, read_counts, read_list, read_map, read_place
 from devmod.errors import ArgumentError, FormatError, pip_install, quote_name
 
 TYPE_CHECKING = False
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod._values.fields import Place
+    from devmod._values.value import Place
 else:
     from devmod._util.numpy import np
 
@@ -570,3 +569,41 @@ def join_texts(parts: Sequence[str], short: bool) -> str:
 
 def cut_text(text: str, short: bool) -> str:
     return text if not short or len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
+
+
+# -- text of a program's declarations, and of the integer expressions of their shapes
+
+#: The operators between operands, with how strongly they bind. The others are functions.
+INFIX = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
+#: The depth to which an expression is shown: that of the deepest that a program may have.
+_MAX_EXPRESSION = 16
+
+
+def expression_text(expression: Any, binding: int = 0, depth: int = 0) -> str:
+    """Return an expression as Python has it: ``rows * (columns + 1)``. `binding` is that of the operator around it.
+
+    An expression is an int, a name, or a sequence of an operator and its operands. Files of strangers may have anything in its place.
+    """
+    if not isinstance(expression, (list, tuple)):
+        return str(expression)
+    if depth > _MAX_EXPRESSION or len(expression) < 2:
+        return "…"
+    name, *operands = expression
+    strength = INFIX.get(name, 0) if isinstance(name, str) else 0
+    if not strength:
+        return f"{name}({', '.join(expression_text(each, 0, depth + 1) for each in operands)})"
+    first, *others = operands
+    parts = [expression_text(first, strength, depth + 1), *(expression_text(each, strength + 1, depth + 1) for each in others)]
+    text = f" {name} ".join(parts)
+    return f"({text})" if strength < binding else text
+
+
+def declaration_text(param: Param) -> str:
+    """Return a parameter of a program as it is declared: ``x: float32[rows, columns]``, ``epsilon: float32 = 1e-05``."""
+    shape = param.extra.get("shape")
+    if not isinstance(shape, (list, tuple)):
+        value = param.extra.get("value")
+        return f"{param.name}: {type_text(param)}{'' if value is None else f' = {value!r}'}"
+    lengths = ", ".join(map(expression_text, shape))
+    access = " rw" if param.extra.get("role") == "update" else ""
+    return f"{param.name}: {param.format or param.type or '?'}[{lengths}]{access}"

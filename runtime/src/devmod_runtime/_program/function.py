@@ -8,7 +8,7 @@ from functools import partial
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
-from devmod._values.shapes import declaration_text
+from devmod._values.param import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._device.device_array import DeviceArray
