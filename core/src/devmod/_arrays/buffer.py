@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import pythonapi
+from math import prod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,21 +122,24 @@ class _Exporter(_exporting_type(b"devmod._arrays.buffer._ExporterBase", _fill)):
 
     def __init__(self, data: object, fmt: str, itemsize: int, shape: Sequence[int]) -> None:
         self.pinned = Pinned(data)
-        size = itemsize
-        for length in shape:
-            size *= length
+        size = itemsize * prod(shape)
         if size != self.pinned.nbytes:
             raise BufferError(
                 f"a view of shape {tuple(shape)} with elements of {itemsize} bytes has {size} bytes, not {self.pinned.nbytes}"
             )
         self.format = fmt.encode()
         self.itemsize = itemsize
-        steps, step = [], itemsize
-        for length in reversed(shape):
-            steps.append(step)
-            step *= max(length, 1)
         sizes = ctypes.c_ssize_t * len(shape)
-        self.shape, self.strides = sizes(*shape), sizes(*reversed(steps))
+        self.shape, self.strides = sizes(*shape), sizes(*strides_of(shape, itemsize))
+
+
+def strides_of(shape: Sequence[int], step: int) -> list[int]:
+    """Return the strides of an array in C order, whose elements are `step` units."""
+    steps = []
+    for length in reversed(shape):
+        steps.append(step)
+        step *= max(length, 1)
+    return steps[::-1]
 
 
 def typed_view(data: object, fmt: str, itemsize: int, shape: Sequence[int]) -> memoryview:

@@ -10,7 +10,7 @@ import ctypes
 import sys
 from ctypes import pythonapi
 
-from devmod._arrays.buffer import Pinned
+from devmod._arrays.buffer import Pinned, strides_of
 from devmod._values.dtypes import array_bytes, dtype_name
 
 TYPE_CHECKING = False
@@ -155,11 +155,7 @@ def capsule(
     versioned: bool,
 ) -> object:
     """Return a capsule that keeps `owner` alive until its consumer frees it."""
-    steps, step = [], 1
-    for length in reversed(shape):
-        steps.append(step)
-        step *= max(length, 1)
-    sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *reversed(steps))
+    sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *strides_of(shape, 1))
     shape_address = ctypes.addressof(sizes)
     tensor = Tensor(address, *device, len(shape), *dtype, shape_address, shape_address + 8 * len(shape), byte_offset)
     managed: Versioned | Managed
