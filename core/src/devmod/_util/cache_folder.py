@@ -152,7 +152,6 @@ def write_private(path: str, data: bytes) -> bool:
 
     folder, name = os.path.split(path)
     temporary = ""
-    success = False
     try:
         make_folder(folder)
         real = _private_folder(folder)
@@ -163,16 +162,16 @@ def write_private(path: str, data: bytes) -> bool:
         with open(temporary, "xb", opener=functools.partial(os.open, mode=0o600)) as out:
             out.write(data)
         os.replace(temporary, os.path.join(real, name))
-        success = True
+        temporary = ""
+        return True
     except OSError:
-        pass
+        return False
     finally:
-        if temporary and not success:  # also after Ctrl-C
+        if temporary:  # also after Ctrl-C
             try:  # noqa: SIM105 - an import of contextlib would slow every look-up
                 os.unlink(temporary)
             except OSError:
                 pass
-    return success
 
 
 def make_folder(folder: str) -> None:
