@@ -788,7 +788,7 @@ def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureF
 
 
 def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmod._plugins.entries.declared_claims", lambda group, name="": [])
+    monkeypatch.setattr("devmod._plugins.registry.declared_claims", lambda group, name="": [])
     monkeypatch.setattr(registry, "_cache", {})
     assert (
         run(capsys, "plugins")[1] == 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'

@@ -5,9 +5,8 @@ from __future__ import annotations
 from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim
 from devmod._plugins.devices import devices_of
 from devmod._plugins.discovery import shared_scan
-from devmod._plugins.entries import CORE_ENTRIES, declared_claims, ignored_entries
 from devmod._plugins.lookup import lookup
-from devmod._plugins.registry import claims, find, is_claimed, load_claim, registered
+from devmod._plugins.registry import CORE_ENTRIES, claims, declared_claims, find, ignored_entries, is_claimed, load_claim, registered
 from devmod._plugins.specs import find_spec
 
 __all__ = [

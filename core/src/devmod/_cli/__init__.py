@@ -22,7 +22,7 @@ from devmod import __version__
 from devmod._cli import _output
 from devmod._cli._known import KNOWN, SYNONYMS
 from devmod._cli._options import SuggestingGroup, debug_option
-from devmod._plugins import entries, messages, registry
+from devmod._plugins import messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
 from devmod.errors import CompileError, DevmodError, NotRegisteredError, describe_error, not_installed, pip_install, with_log
@@ -56,7 +56,7 @@ class Commands(SuggestingGroup):
             return command
         command = registry.find(GROUP, cmd_name) if registry.is_name(GROUP, cmd_name) else None
         if command is None and entry is not None:
-            refused = entries.excluded_claim(GROUP, cmd_name)
+            refused = registry.excluded_claim(GROUP, cmd_name)
             if refused is not None:
                 raise messages.excluded_error(*refused)
             raise NotRegisteredError(

@@ -22,7 +22,7 @@ from devmod._modules.payload import FallbackModule, inspect_payload
 from devmod._modules.programs import check_program, read_program
 from devmod._modules.stored import StoredModule, release
 from devmod._modules.variant import payload_of
-from devmod._plugins import entries, registry
+from devmod._plugins import registry
 from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
@@ -353,7 +353,7 @@ def runtime_of(kind: str) -> dict[str, str]:
     """Return the installed distribution for a kind (or ""), the install command, and the variable that excludes an installed one."""
     claims = registry.claims("devmod.load_from_bytes", kind)
     installed = ", ".join(claim.provider for claim in claims)
-    excluded = entries.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
+    excluded = registry.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
     spec = find_spec(kind)
     if excluded is not None:
         claim, variable = excluded

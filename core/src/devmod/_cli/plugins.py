@@ -12,7 +12,7 @@ import click
 from devmod._cli._known import KNOWN
 from devmod._cli._options import FiniteRange, debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
-from devmod._plugins import entries, hooks, registry
+from devmod._plugins import hooks, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
 from devmod._plugins.discovery import distributions
 from devmod._plugins.messages import broken_entry, unreadable_entries
@@ -111,9 +111,9 @@ def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
         registered = registry.registered(group)
         in_process = [claim for claim in registry.claims(group) if claim.object is not None]
         # A folder lists its distributions in any order.
-        for claim in [*in_process, *sorted(entries.declared_claims(group), key=lambda claim: claim.distribution)]:
+        for claim in [*in_process, *sorted(registry.declared_claims(group), key=lambda claim: claim.distribution)]:
             states.append((claim, _state(claim, registered.get(claim.name))))
-    states += [(claim, _state(claim, None)) for claim in entries.ignored_entries()]
+    states += [(claim, _state(claim, None)) for claim in registry.ignored_entries()]
     for source in [each for each in distributions() if each.problem and not each.entries]:  # a damaged entry_points.txt
         claim = Claim("", "", "", source)
         state, problem, _ = _state(claim, None)
@@ -132,7 +132,7 @@ def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tu
 
 def _state(claim: Claim, registered: Claim | None) -> _State:
     """Return the state of a claim according to its metadata."""
-    excluding_variable = entries.excluding_variable(claim)
+    excluding_variable = registry.excluding_variable(claim)
     if excluding_variable:
         return f"excluded by {excluding_variable}", "", ""
     if claim.group and claim.group not in GROUPS:
@@ -190,7 +190,7 @@ def main(request: dict[str, Any]) -> None:
 
 
 def _problems(identities: Sequence[Sequence[str]]) -> list[_Problem]:
-    known = {tuple(_identity(claim)): claim for group in GROUPS for claim in entries.declared_claims(group)}
+    known = {tuple(_identity(claim)): claim for group in GROUPS for claim in registry.declared_claims(group)}
     claims = [known.get(tuple(each)) for each in identities]
     return [_problem(claim) if claim is not None else ("", "") for claim in claims]  # None: a concurrent uninstall
 

@@ -138,7 +138,7 @@ def _ask(place: str, question: dict[str, Any]) -> None:
 
 def _why_missing() -> str:
     from devmod._plugins.claim import normalize_name
-    from devmod._plugins.entries import declared_claims, excluding_variable
+    from devmod._plugins.registry import declared_claims, excluding_variable
 
     for claim in declared_claims("devmod.hooks", _HOOK):
         if normalize_name(claim.distribution) == _CHECKER and (variable := excluding_variable(claim)):

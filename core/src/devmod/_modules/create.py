@@ -7,7 +7,7 @@ import sys
 
 from devmod._formats.trust import check_raw
 from devmod._modules.module import Module
-from devmod._plugins import entries, registry
+from devmod._plugins import registry
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
 from devmod._util.buffers import snapshot
@@ -112,7 +112,7 @@ def create_own(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: S
     module = FallbackModule(spec, *payload)
     if forced:
         module.variable = _FORCE
-    elif (excluded := entries.excluded_claim(CREATE, kind) or entries.excluded_claim(LOAD_FROM_BYTES, kind)) is not None:
+    elif (excluded := registry.excluded_claim(CREATE, kind) or registry.excluded_claim(LOAD_FROM_BYTES, kind)) is not None:
         claim, module.variable = excluded
         module.excluded = claim.distribution
     return module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._plugins import entries, messages, registry, specs
+from devmod._plugins import messages, registry, specs
 from devmod._plugins.discovery import distributions, shared_scan
 from devmod.errors import PluginError, did_you_mean
 from devmod.targets import KINDS, PROGRAM
@@ -26,7 +26,7 @@ _HOST_MACHINES = ("x86", "x86_64", "arm", "aarch64", "riscv")
 def not_registered(group: str, name: str) -> NotRegisteredError:
     """Return the error for a missing key. The name is valid."""
     with shared_scan():
-        refused = entries.excluded_claim(group, name)
+        refused = registry.excluded_claim(group, name)
         if refused is not None:
             return messages.excluded_error(*refused)
         if group == "devmod.bundles":

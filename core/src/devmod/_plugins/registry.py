@@ -6,16 +6,30 @@ first used. No lock is held during an import: Python's import lock synchronizes 
 
 from __future__ import annotations
 
-from devmod._plugins import entries
-from devmod._plugins.claim import GROUPS, SHARED_GROUPS, Claim, normalize_name
-from devmod._plugins.discovery import once_per_scan
+import os
+
+from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, SHARED_GROUPS, Claim, Distribution, is_verify_with_kind, normalize_name
+from devmod._plugins.discovery import distributions, in_shared_scan, once_per_scan
+from devmod._util.environment import environment_items, environment_text
 from devmod._util.text import is_valid_name
+from devmod.targets import NAMES, spec_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+#: The entries of core's pyproject.toml. Frozen and vendored programs have no metadata of distributions.
+CORE_ENTRIES = {
+    "devmod.targets": {kind: spec_entry(kind) for kind in NAMES},
+    "devmod.create": {"const_loader": "devmod._modules.const_loader:create"},
+    "devmod.load_from_bytes": {"const_loader": "devmod._modules.const_loader:load_from_bytes"},
+    "devmod.load_from_file": {
+        "devmod": "devmod._formats.bundle_file:load_from_file",
+        "so": "devmod._modules.create:load_shared_object",
+    },
+    "devmod.protocol": {"1": "devmod"},
+}
 
 _cache: dict[tuple[str, str], object] = {}
 _owners: dict[tuple[str, str], Claim] = {}
@@ -92,7 +106,7 @@ def claims(group: str, name: str = "") -> list[Claim]:
         for (each, entry), obj in list(_registered.items())
         if each == group and name in ("", entry)
     ]
-    return results + [claim for claim in entries.declared_claims(group, name) if not entries.excluding_variable(claim)]
+    return results + [claim for claim in declared_claims(group, name) if not excluding_variable(claim)]
 
 
 def load_claim(claim: Claim) -> Any:
@@ -107,7 +121,7 @@ def load_claim(claim: Claim) -> Any:
         return claim.object
     from devmod._plugins.load import load
 
-    return load(claim, entries.core_distribution())
+    return load(claim, core_distribution())
 
 
 def register(group: str, name: str, obj: object, *, replace: bool = False) -> None:
@@ -180,7 +194,7 @@ def registered(group: str) -> Mapping[str, Claim]:
         if len(candidates) > 1 and group not in SHARED_GROUPS:
             from devmod._plugins.messages import conflict
 
-            candidates[0].problem = str(conflict(candidates, entries.chosen_distribution(candidates)))
+            candidates[0].problem = str(conflict(candidates, chosen_distribution(candidates)))
         elif not candidates[0].problem and not is_name(group, name) and group != "devmod.protocol":
             from devmod._plugins.messages import invalid_name
 
@@ -227,7 +241,7 @@ def _find(group: str, name: str) -> object | None:
             if len(candidates) > 1 and group not in SHARED_GROUPS:
                 from devmod._plugins.messages import conflict
 
-                raise conflict(candidates, entries.chosen_distribution(candidates))
+                raise conflict(candidates, chosen_distribution(candidates))
             result = load_claim(candidates[0])
             _owners[key] = candidates[0]
         cached = _cache.setdefault(key, result)
@@ -245,7 +259,7 @@ def _candidates(several: list[Claim]) -> list[Claim]:
     complete = [claim for claim in several if not claim.problem or claim.version]
     several = list({normalize_name(claim.distribution): claim for claim in reversed(complete)}.values())[::-1] or several[:1]
     if len(several) > 1:
-        choice = entries.chosen_distribution(several)
+        choice = chosen_distribution(several)
         several = [claim for claim in several if normalize_name(claim.distribution) == choice] or several
     return several
 
@@ -253,3 +267,90 @@ def _candidates(several: list[Claim]) -> list[Claim]:
 def _value_of(obj: object) -> str:
     owner = obj if hasattr(obj, "__qualname__") else type(obj)
     return f"{getattr(owner, '__module__', '')}:{getattr(owner, '__qualname__', '')}"
+
+
+# -- the entries of core and of the installed distributions
+
+
+def declared_claims(group: str, name: str = "") -> list[Claim]:
+    """Return the claims of core and of all distributions, including excluded ones."""
+    if name and in_shared_scan() and name not in once_per_scan(("names", group), lambda: _names(group)):
+        return []
+    table = [(entry, value) for entry, value in CORE_ENTRIES.get(group, {}).items() if name in ("", entry)]
+    core = core_distribution() if table else None
+    result = [Claim(group, entry, value, core) for entry, value in table]
+    for source in distributions():
+        for each, entry, value in source.entries:
+            if group == each and name in ("", entry):
+                claim = Claim(group, entry, value, source)
+                if not claim.problem and is_verify_with_kind(claim):
+                    from devmod._plugins.messages import verify_takes_no_kind
+
+                    claim.problem = verify_takes_no_kind(claim)
+                if not claim.problem and PROTOCOLS.isdisjoint(claim.protocols):  # R44
+                    from devmod._plugins.messages import protocol_mismatch
+
+                    claim.problem = protocol_mismatch(claim, core_distribution())
+                result.append(claim)
+    return result
+
+
+def ignored_entries() -> list[Claim]:
+    """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem` has the reason."""
+    from devmod._plugins.messages import ignored_entry
+
+    results = [
+        Claim(group, name, value, source) for source in distributions() for group, name, value in source.entries if group not in GROUPS
+    ]
+    for claim in results:
+        claim.problem = ignored_entry(claim, core_distribution())
+    return results
+
+
+def _names(group: str) -> frozenset[str]:
+    """Return the names of all claims in a group."""
+    names = (entry for source in distributions() for each, entry, _ in source.entries if each == group)
+    return frozenset(CORE_ENTRIES.get(group, ())).union(names)
+
+
+def excluding_variable(claim: Claim) -> str:
+    """Return the environment variable that excludes the claim's distribution; "" if none does."""
+    name = normalize_name(claim.distribution)
+    if name not in ("", CORE):
+        for variable, excludes_listed in (("DEVMOD_PLUGINS_ALLOW", False), ("DEVMOD_PLUGINS_DENY", True)):
+            names = [normalize_name(each) for each in environment_items(variable)]
+            if names and (name in names) == excludes_listed:
+                return variable
+    return ""
+
+
+def excluded_claim(group: str, name: str) -> tuple[Claim, str] | None:
+    """Return the first claim of a name that an environment variable excludes, with the variable; None if there is none."""
+    if not environment_text("DEVMOD_PLUGINS_ALLOW") and not environment_text("DEVMOD_PLUGINS_DENY"):
+        return None
+    return next(((claim, variable) for claim in declared_claims(group, name) if (variable := excluding_variable(claim))), None)
+
+
+def chosen_distribution(candidates: Sequence[Claim]) -> str:
+    """Return the normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE has for a key; "" if it has none.
+
+    A distribution without a key is chosen for all its keys, except for those of core.
+    """
+    names = [normalize_name(claim.distribution) for claim in candidates]
+    alone = ""
+    for choice in environment_items("DEVMOD_PLUGINS_CHOOSE"):
+        left, equals, right = choice.partition("=")
+        if equals and left.strip() == candidates[0].key:
+            return normalize_name(right.strip())
+        if not equals and not alone and CORE not in names and normalize_name(left) in names:
+            alone = normalize_name(left)
+    return alone
+
+
+def core_distribution() -> Distribution:
+    """Return core's own distribution. It needs no metadata."""
+    import devmod
+
+    core = Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
+    core.entries = [("devmod.protocol", version, "devmod") for version in PROTOCOLS]
+    return core

@@ -20,7 +20,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
 
     from PyInstaller.utils.hooks import collect_data_files, collect_submodules, copy_metadata  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    from devmod._plugins import entries
+    from devmod._plugins import registry
     from devmod._plugins.claim import CORE, Claim
     from devmod._plugins.discovery import distributions
 
@@ -34,7 +34,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     metadata += collect_data_files("devmod_targets") if find_spec("devmod_targets") else []
     for source in distributions():
         claims = [Claim(group, name, value, source) for group, name, value in source.entries]
-        if source.problem or not claims or entries.excluding_variable(claims[0]):
+        if source.problem or not claims or registry.excluding_variable(claims[0]):
             continue
         metadata += copy_metadata(source.name)
         entry_modules = [
