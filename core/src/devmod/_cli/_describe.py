@@ -390,26 +390,20 @@ def missing_runtimes(root: Module) -> dict[str, Any]:
     install: dict[str, None] = {}
     choices: dict[tuple[str, ...], list[str]] = {}
     others: dict[str, None] = {}
-    maximum = MAX_CANDIDATES + 4 * sum(1 for _ in walk(root))
+    modules = list(walk(root))
+    #: The root, and what modules import. The others are candidates.
+    required = {id(root), *(id(child) for module in modules if not holds_candidates(module) for child in module.imports)}
+    maximum = MAX_CANDIDATES + 4 * len(modules)
     pairs = 0
-    pending, seen = [root], {id(root)}
-    while pending:
-        module = pending.pop()
+    for module in [each for each in modules if id(each) in required]:
         if isinstance(module, BundleModule):
             candidates = module.candidates
             pairs += len(candidates)
             if pairs > maximum:
                 raise FormatError(f"its bundles have more than {maximum} candidates together, which is the maximum of inspect")
-            below = [child for candidate in candidates for child in candidate.imports]
             _add_candidates([(each, command(each)) for each in candidates], choices, others)
-        else:
-            below = list(module.imports)
-            if command(module):
-                install[command(module)] = None
-        for child in reversed(below):
-            if id(child) not in seen:
-                seen.add(id(child))
-                pending.append(child)
+        elif command(module):
+            install[command(module)] = None
     install |= {commands[0]: None for commands in choices if len(commands) == 1}
     open_choices = {commands: names for commands, names in choices.items() if not any(each in install for each in commands)}
     needed = {*install, *(each for commands in open_choices for each in commands)}
