@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from devmod._values.value import Value
+from typing import NamedTuple
 
 
-class Feature(Value):
+class Feature(NamedTuple):
     """A feature that a function can need.
 
-    Parameters
+    Attributes
     ----------
     meaning
         What a device with the feature has, for documentation.
@@ -22,15 +22,11 @@ class Feature(Value):
         The name of WebGPU's feature; "" if there is none.
     """
 
-    __slots__ = ("meaning", "opencl", "spirv", "webgpu", "wgsl")
     meaning: str
-    spirv: tuple[int, ...]
-    opencl: tuple[str, ...]
-    wgsl: str
-    webgpu: str
-
-    def __init__(self, meaning: str, spirv: tuple[int, ...] = (), opencl: tuple[str, ...] = (), wgsl: str = "", webgpu: str = "") -> None:
-        self._set(meaning=meaning, spirv=spirv, opencl=opencl, wgsl=wgsl, webgpu=webgpu)
+    spirv: tuple[int, ...] = ()
+    opencl: tuple[str, ...] = ()
+    wgsl: str = ""
+    webgpu: str = ""
 
 
 #: The features by the names in `Interface.needs`. Compilers write these names and no others, and devices report them.

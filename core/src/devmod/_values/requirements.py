@@ -6,8 +6,9 @@ format), device.capabilities)``. Requirements are derived and never stored. What
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from devmod._util.text import escape_line
-from devmod._values.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ LIMITS = {
 }
 
 
-class Requirements(Value):
+class Requirements(NamedTuple):
     """What a function requires of a device. `requirements` derives it from an interface.
 
     Attributes
@@ -59,24 +60,12 @@ class Requirements(Value):
         The payload's format; "" if it is unknown.
     """
 
-    __slots__ = ("amounts", "block", "features", "format", "images", "subgroup")
-    features: tuple[str, ...]
-    subgroup: int | None
-    block: tuple[int, int, int] | None
-    images: tuple[tuple[str, str, str], ...]
-    amounts: tuple[tuple[str, int], ...]
-    format: str
-
-    def __init__(
-        self,
-        features: tuple[str, ...] = (),
-        subgroup: int | None = None,
-        block: tuple[int, int, int] | None = None,
-        images: tuple[tuple[str, str, str], ...] = (),
-        amounts: tuple[tuple[str, int], ...] = (),
-        format: str = "",  # noqa: A002 - as in Module
-    ) -> None:
-        self._set(features=features, subgroup=subgroup, block=block, images=images, amounts=amounts, format=format)
+    features: tuple[str, ...] = ()
+    subgroup: int | None = None
+    block: tuple[int, int, int] | None = None
+    images: tuple[tuple[str, str, str], ...] = ()
+    amounts: tuple[tuple[str, int], ...] = ()
+    format: str = ""
 
 
 class Capabilities:
