@@ -11,7 +11,7 @@ from functools import partial
 
 from devmod._plugins import registry
 from devmod._plugins.claim import is_verify_with_kind
-from devmod.errors import PluginError
+from devmod.errors import PluginError, did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,10 +100,17 @@ def claims_of(hook: str, kind: str) -> list[Claim]:
 
 def unused(claim: Claim) -> str:
     """Return why no call uses an entry of ``devmod.hooks``, according to its name; "" if it may be used."""
-    from devmod._plugins.messages import unused_hook
-
     kinds = {each.name for group in ("devmod.targets", "devmod.create", "devmod.device") for each in registry.claims(group)}
-    return unused_hook(claim, _ALL, kinds)
+    hook, _, kind = claim.name.partition(".")
+    if hook not in _ALL:
+        unknown, advice = f"the hook {hook!r}, and there is no such hook", did_you_mean(hook, _ALL, cutoff=0.8)
+    elif kind and kind not in kinds:
+        unknown = f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind"
+        advice = did_you_mean(kind, sorted(kinds), cutoff=0.8)
+    else:
+        return ""
+    subject = claim.provider if claim.distribution else "An object registered in this process"
+    return f"{subject} has an entry {claim.name!r} for {unknown}, so it is never called{advice}"
 
 
 def _manager(key: tuple[str, ...], claims: list[Claim]) -> Any:

@@ -15,15 +15,13 @@ from devmod.errors import (
     PluginError,
     admission_hint,
     did_you_mean,
-    not_installed,
     pip_install,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
-    from devmod._values.spec import TargetSpec
 
 _NOUNS = {
     "devmod.bundles": "bundle's name",
@@ -71,47 +69,6 @@ def excluded_error(claim: Claim, variable: str) -> NotRegisteredError:
         key=claim.key,
         distribution=claim.distribution,
     )
-
-
-def not_registered(
-    group: str, name: str, spec: TargetSpec | None, other: str, suggestion: str, installed: Sequence[Distribution]
-) -> NotRegisteredError:
-    """Return the error for a missing key (R4).
-
-    Parameters
-    ----------
-    group, name
-        The key.
-    spec
-        The spec of the kind that the key belongs to; None if it is unknown.
-    other
-        A description of the name, if it has a meaning outside this group; "" otherwise.
-    suggestion
-        A further sentence, or "".
-    installed
-        The distributions with devmod entries.
-    """
-    key = f"{group}.{name}"
-    if other:
-        distribution = ""
-        text = f"{key} is not registered: {name} is {other}"
-    elif spec is None:
-        distribution = f"devmod-{name}"
-        text = f"{key} is not registered, and {unknown_distribution(name)}{suggestion}"
-    else:
-        distribution = spec.distribution
-        present = next((each for each in installed if normalize_name(each.name) == normalize_name(distribution)), None)
-        if present is None:
-            text = f"{key} is not registered: {not_installed(f'the {spec.title} runtime', distribution)}"
-        else:
-            text = (
-                f"{key} is not registered: {present.name} {present.version} is installed and does not provide it. "
-                f"To upgrade it: {pip_install('--upgrade', distribution)}"
-            )
-    for each in installed:
-        if each.problem and not each.entries:
-            text += f". {unreadable_entries(each)}"
-    return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
 
 
 def bundle_not_installed(name: str, known: Sequence[str]) -> NotRegisteredError:
@@ -197,20 +154,6 @@ def verify_takes_no_kind(claim: Claim) -> str:
         f"file. Its publisher renames the entry point to 'devmod_verify'. To load files without its check: pip uninstall "
         f"{claim.distribution}"
     )
-
-
-def unused_hook(claim: Claim, hooks: Sequence[str], kinds: Collection[str]) -> str:
-    """Return the text for an entry of ``devmod.hooks`` that no call uses: its hook or its kind is unknown; "" for another one."""
-    hook, _, kind = claim.name.partition(".")
-    if hook not in hooks:
-        unknown, known = f"the hook {hook!r}, and there is no such hook", hooks
-    elif kind and kind not in kinds:
-        unknown, known = f"the hook {hook} of the kind {kind!r}, and no installed distribution has this kind", sorted(kinds)
-    else:
-        return ""
-    advice = did_you_mean(hook if hook not in hooks else kind, known, cutoff=0.8)
-    subject = claim.provider if claim.distribution else "An object registered in this process"
-    return f"{subject} has an entry {claim.name!r} for {unknown}, so it is never called{advice}"
 
 
 def protocol_mismatch(claim: Claim, core: Distribution) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from devmod._plugins import messages, registry, specs
+from devmod._plugins.claim import normalize_name
 from devmod._plugins.discovery import distributions, shared_scan
-from devmod.errors import PluginError, did_you_mean
+from devmod.errors import NotRegisteredError, PluginError, did_you_mean, not_installed, pip_install
 from devmod.targets import KINDS, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._values.spec import TargetSpec
-    from devmod.errors import NotRegisteredError
 
 #: The kinds of core without a backend, with a description.
 _CORE_KINDS = {
@@ -31,10 +31,26 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
             return messages.excluded_error(*refused)
         if group == "devmod.bundles":
             return messages.bundle_not_installed(name, sorted(registry.registered(group)))
-        spec = _spec(group, name)
-        other = explain_name(group, name) if spec is None else ""
-        suggestion = _suggestion(group, name) if spec is None and not other else ""
-        return messages.not_registered(group, name, spec, other, suggestion, list(distributions()))
+        key, spec, distribution, installed = f"{group}.{name}", _spec(group, name), "", list(distributions())
+        if spec is None and (other := explain_name(group, name)):
+            text = f"{key} is not registered: {name} is {other}"
+        elif spec is None:
+            distribution = f"devmod-{name}"
+            text = f"{key} is not registered, and {messages.unknown_distribution(name)}{_suggestion(group, name)}"
+        else:
+            distribution = spec.distribution
+            present = next((each for each in installed if normalize_name(each.name) == normalize_name(distribution)), None)
+            if present is None:
+                text = f"{key} is not registered: {not_installed(f'the {spec.title} runtime', distribution)}"
+            else:
+                text = (
+                    f"{key} is not registered: {present.name} {present.version} is installed and does not provide it. "
+                    f"To upgrade it: {pip_install('--upgrade', distribution)}"
+                )
+        for each in installed:
+            if each.problem and not each.entries:
+                text += f". {messages.unreadable_entries(each)}"
+        return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
 
 
 def _spec(group: str, name: str) -> TargetSpec | None:
