@@ -7,7 +7,7 @@ import errno
 import functools
 import os
 import stat
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 
 from devmod._util.regular_files import file_name, file_type
@@ -15,7 +15,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import BinaryIO
 
     from devmod._values.code import Binary
@@ -113,7 +113,7 @@ class replacing:
                 self.finish()
                 self.move()
             elif isinstance(error, OSError) and error.filename is None and error.errno is not None:
-                raise self.renamed(error) from error  # a full disk, while writing
+                raise OSError(error.errno, error.strerror, self._name) from error  # a full disk, while writing
         finally:
             self.discard()
 
@@ -131,14 +131,12 @@ class replacing:
         problem = path_problem(self._path, self._within) if self._within else ""
         if problem:
             raise FormatError(f"{self._name!r} is not written: {problem}")
-        try:
+        with self.named():
             self._old = self._target()
             remove_stale(self._path)
             self._file = self._create()
             self._set_mode(self._file.fileno())
             self._reserve(self._file.fileno())
-        except OSError as error:
-            raise self.renamed(error) from None
         return self._file
 
     def finish(self) -> None:
@@ -150,14 +148,12 @@ class replacing:
             The system's error, such as a full disk, with `path` as its file name.
         """
         assert self._file is not None
-        try:
+        with self.named():
             self._file.flush()
             if self._sync:
                 os.fsync(self._file.fileno())
             self._new = os.fstat(self._file.fileno())
             self._file.close()  # before the move: a network file system may report a full disk only now
-        except OSError as error:
-            raise self.renamed(error) from None
 
     def move(self) -> None:
         """Move the finished file to `path`.
@@ -167,13 +163,11 @@ class replacing:
         OSError
             The system's error, with `path` as its file name.
         """
-        try:
+        with self.named():
             if self._within:
                 replace_within(self._partial, self._path, self._within)
             else:
                 os.replace(self._partial, self._path)
-        except OSError as error:
-            raise self.renamed(error) from None
         self._partial = ""
         if self._sync and os.name != "nt":  # folders cannot be flushed there
             folder = os.open(os.path.dirname(self._path), os.O_RDONLY)
@@ -213,9 +207,13 @@ class replacing:
                 os.unlink(self._partial)
         self._partial = ""
 
-    def renamed(self, error: OSError) -> OSError:
-        """Return the same error with the path that the caller gave as its file name."""
-        return OSError(error.errno, error.strerror, self._name)
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Give an OSError in the block the path that the caller gave as its file name."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._name) from None
 
     def _target(self) -> os.stat_result | None:
         """Return the state of the file that will be replaced; None if there is none."""
@@ -313,10 +311,8 @@ def write_together(files: Sequence[tuple[str, Binary]]) -> None:
             replacements.append(replacement)
             cleanup.callback(replacement.discard)
             file = replacement.open()
-            try:
+            with replacement.named():
                 file.write(data)
-            except OSError as error:
-                raise replacement.renamed(error) from None
             replacement.finish()
         try:
             for replacement in replacements:
