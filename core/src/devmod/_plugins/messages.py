@@ -71,13 +71,6 @@ def excluded_error(claim: Claim, variable: str) -> NotRegisteredError:
     )
 
 
-def bundle_not_installed(name: str, known: Sequence[str]) -> NotRegisteredError:
-    """Return the error for a name without a distribution that provides its bundle."""
-    key = f"devmod.bundles.{name}"
-    text = f"{key} is not registered: no installed distribution provides this bundle. The bundles here: {', '.join(known) or 'none'}"
-    return NotRegisteredError(f"{text}{did_you_mean(name, known)}", kind=name, key=key)
-
-
 def unknown_distribution(kind: str) -> str:
     """Return the clauses about a kind whose distribution is unknown."""
     return f"no known distribution provides it; by convention it would be devmod-{kind}; install that only if you trust its publisher"

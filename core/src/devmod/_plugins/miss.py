@@ -25,13 +25,16 @@ _HOST_MACHINES = ("x86", "x86_64", "arm", "aarch64", "riscv")
 
 def not_registered(group: str, name: str) -> NotRegisteredError:
     """Return the error for a missing key. The name is valid."""
+    key = f"{group}.{name}"
     with shared_scan():
         refused = registry.excluded_claim(group, name)
         if refused is not None:
             return messages.excluded_error(*refused)
         if group == "devmod.bundles":
-            return messages.bundle_not_installed(name, sorted(registry.registered(group)))
-        key, spec, distribution, installed = f"{group}.{name}", _spec(group, name), "", list(distributions())
+            known = sorted(registry.registered(group))
+            text = f"no installed distribution provides this bundle. The bundles here: {', '.join(known) or 'none'}"
+            return NotRegisteredError(f"{key} is not registered: {text}{did_you_mean(name, known)}", kind=name, key=key)
+        spec, distribution, installed = _spec(group, name), "", list(distributions())
         if spec is None and (other := explain_name(group, name)):
             text = f"{key} is not registered: {name} is {other}"
         elif spec is None:
