@@ -370,6 +370,10 @@ def nested(depth: int) -> dict[str, Any]:
         ({"members": [{"name": "m", "offset": 0}]}, "the member 'm' has neither a type nor members; it has one of them"),
         ({"members": [nested(1) | {"type": "int32"}]}, "the member 'm' has a type and members; it has one of them"),
         ({"members": [{"name": "m", "type": "int32"}]}, "a member has no 'offset'"),
+        ({"members": [nested(0) | {"name": 3}]}, "a member's name is a string, not int"),
+        ({"members": [nested(0) | {"type": 3}]}, "the member 'm' has a type that is not a string: int"),
+        ({"name": 3}, "a parameter's name is a string, not int"),
+        ({"type": 3}, "the parameter 'p' has a type that is not a string: int"),
         (
             {"members": [nested(0) | {"offset": -1}]},
             "the offset of the member 'm' is invalid: expected an int of at least 0, got -1",

@@ -135,10 +135,10 @@ class Member(Value):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(name, str):
-            raise FormatError(f"a member's name is a string, not {type(name).__name__}")
+            raise FormatError(f"a member's name is a string, not {name.__class__.__name__}")
         subject = f"the member {name!r}"
         if not isinstance(type, str):
-            raise FormatError(f"{subject} has a type that is not a string: {type(type).__name__}")
+            raise FormatError(f"{subject} has a type that is not a string: {type.__class__.__name__}")
         members = tuple(members)
         if not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
@@ -252,13 +252,13 @@ class Param(Value):
     ) -> None:
         subject = f"the parameter {name!r}"
         if not isinstance(name, str):
-            raise FormatError(f"a parameter's name is a string, not {type(name).__name__}")
+            raise FormatError(f"a parameter's name is a string, not {name.__class__.__name__}")
         if kind not in PARAM_KINDS:
             raise FormatError(f"{subject} has the kind {kind!r}; a kind is one of {', '.join(PARAM_KINDS)}")
         if access not in ACCESSES:
             raise FormatError(f"{subject} has the access {access!r}; an access is 'r', 'w', 'rw' or ''")
         if not isinstance(type, str):
-            raise FormatError(f"{subject} has a type that is not a string: {type(type).__name__}")
+            raise FormatError(f"{subject} has a type that is not a string: {type.__class__.__name__}")
         if type and kind != "image":
             parse_dtype(type)
         check_count(align, f"the alignment of {subject}")

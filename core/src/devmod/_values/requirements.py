@@ -68,7 +68,7 @@ class Requirements(NamedTuple):
     format: str = ""
 
 
-class Capabilities:
+class Capabilities(NamedTuple):
     """What a device has of what functions require.
 
     Parameters
@@ -96,20 +96,12 @@ class Capabilities:
         Returns why the device takes no payload of a format, as a clause; "" if it does, or if it is unknown.
     """
 
-    __slots__ = ("device", "format_problem", "image_problem", "limits", "problem", "subgroup_problem")
-
-    def __init__(
-        self,
-        device: Any,
-        limits: Mapping[str, str] | None = None,
-        *,
-        problem: str = "",
-        subgroup_problem: str = "",
-        image_problem: Callable[[str, str], str] | None = None,
-        format_problem: Callable[[str], str] | None = None,
-    ) -> None:
-        self.device, self.limits, self.image_problem, self.format_problem = device, limits or {}, image_problem, format_problem
-        self.problem, self.subgroup_problem = problem, subgroup_problem
+    device: Any
+    limits: Mapping[str, str] | None = None
+    problem: str = ""
+    subgroup_problem: str = ""
+    image_problem: Callable[[str, str], str] | None = None
+    format_problem: Callable[[str], str] | None = None
 
 
 def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
@@ -205,8 +197,9 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
         for name, format_, access in needed.images:
             if problem := capabilities.image_problem(format_, access):
                 return f"has the image {name!r} of {format_}: {problem}"
+    names = capabilities.limits or {}
     for limit, amount in needed.amounts:
-        driver_name = capabilities.limits.get(limit) if amount else None
+        driver_name = names.get(limit) if amount else None
         if driver_name is not None and amount > (most := device.limits.get(driver_name, amount)):
             return f"cannot run on {device}: its {driver_name} is {most}, but the kernel {_use(needed, limit, amount)}"
     return ""
