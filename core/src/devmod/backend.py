@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from devmod._formats.wire import decode as decode
     from devmod._modules.create import create_own as create_own
     from devmod._modules.create import load_stored as load_stored
+    from devmod._modules.fallback import FallbackModule as FallbackModule
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
     from devmod._modules.module import walk as walk
-    from devmod._modules.payload import FallbackModule as FallbackModule
     from devmod._modules.payload import PayloadModule as PayloadModule
     from devmod._modules.payload import check_fmap as check_fmap
     from devmod._modules.programs import read_program as read_program
@@ -102,7 +102,8 @@ _NAMES = {
     "_formats.wire": "decode",
     "_modules.create": "create_own load_stored",
     "_modules.module": "BINARY_SERIALIZABLE RUNNABLE walk",
-    "_modules.payload": "FallbackModule PayloadModule check_fmap",
+    "_modules.fallback": "FallbackModule",
+    "_modules.payload": "PayloadModule check_fmap",
     "_modules.programs": "read_program",
     "_modules.variant": "payload_of",
     "_plugins.specs": "find_spec",

@@ -356,7 +356,7 @@ def runtime_not_linked(
     name, noun
         The requested name, and whether it is a "function" or a "global".
     variable, excluded
-        As in `devmod._modules.payload.FallbackModule`.
+        As in `devmod._modules.fallback.FallbackModule`.
     """
     runtime = f"the {title} runtime"
     if excluded:

@@ -17,8 +17,9 @@ from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.bundle import BundleModule
+from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
-from devmod._modules.payload import FallbackModule, inspect_payload
+from devmod._modules.payload import inspect_payload
 from devmod._modules.programs import check_program, read_program
 from devmod._modules.stored import StoredModule, release
 from devmod._modules.variant import payload_of

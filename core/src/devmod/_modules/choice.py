@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from itertools import chain
 
+from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import holds_candidates
-from devmod._modules.payload import FallbackModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import parts_of, variant_of
 from devmod._plugins import registry

@@ -105,7 +105,7 @@ def create_own(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: S
                 raise
         else:
             return _create_checked(creator, spec, kind, code, fmt, fmap, source)
-    from devmod._modules.payload import FallbackModule
+    from devmod._modules.fallback import FallbackModule
 
     assert spec is not None
     payload: Any = (fmt, fmap, code, source)  # FallbackModule checks them
@@ -235,11 +235,11 @@ def _create_checked(creator: Any, spec: TargetSpec | None, kind: str, code: Any,
 
 def _check_result(module: object, group: str, name: str, kind: str) -> Module:
     """Return `module` if it is a runtime's module of `kind` ("" for any), or raise PluginError with the distribution."""
-    payload = sys.modules.get("devmod._modules.payload")  # not imported: no fallback exists
+    fallback = sys.modules.get("devmod._modules.fallback")  # not imported: no fallback exists
     cause: Exception | None = None
     if not isinstance(module, Module):
         wrong = f"returned {type(module).__name__}, not a devmod.Module"
-    elif payload is not None and isinstance(module, payload.FallbackModule):
+    elif fallback is not None and isinstance(module, fallback.FallbackModule):
         wrong = "returned a fallback; a fallback exists at build time only"
     elif not kind:
         return module

@@ -10,7 +10,7 @@ from devmod._formats import wire as _wire
 from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, branches_of, owner_of
 from devmod._util.buffers import read_only_view
 from devmod._values.info import FunctionInfo
-from devmod.errors import FormatError, fallback_cause, function_not_found, runtime_not_linked
+from devmod.errors import FormatError, function_not_found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from devmod import Device
-    from devmod._arrays.array import Array
     from devmod._values.code import Binary, Code, Source
     from devmod._values.spec import TargetSpec
-    from devmod.errors import RuntimeNotLinkedError
 
 
 class PayloadModule(Module):
@@ -111,52 +108,6 @@ class PayloadModule(Module):
         from devmod._formats.raw import write_payload
 
         write_payload(self._spec, self.format, self.functions, self.code, path)
-
-
-class FallbackModule(PayloadModule):
-    """The fallback: the kind, the bytes and the inspection of a module whose runtime is not installed. It cannot run.
-
-    It exists at build time only: no loader returns one. It never compiles.
-
-    Attributes
-    ----------
-    variable
-        The environment variable that caused the fallback; "" if the runtime is not installed.
-    excluded
-        The distribution that `variable` (DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY) excludes; "" for any other cause.
-
-    Notes
-    -----
-    Follows TVM's fallback modules (PR 19465). Their get_function raises the same error for every name; this class distinguishes
-    unknown names.
-    """
-
-    variable = ""
-    excluded = ""
-
-    @property
-    def cause(self) -> str:
-        """The cause of the fallback, for messages: "the runtime was not installed"."""
-        return fallback_cause("the runtime", self.variable, self.excluded)
-
-    @property
-    def property_mask(self) -> int:
-        return BINARY_SERIALIZABLE
-
-    def get_function(self, name: str, query_imports: bool = False) -> object:
-        """Raise FunctionNotFoundError for an unknown name, RuntimeNotLinkedError for a function of the module."""
-        owner, _ = self.find_function(name, query_imports)
-        if owner is not self:
-            return owner.get_function(name, query_imports)
-        raise self._not_linked(name, "function")
-
-    def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
-        """Raise RuntimeNotLinkedError: only the runtime can list the globals."""
-        raise self._not_linked(name, "global")
-
-    def _not_linked(self, name: str, noun: str) -> RuntimeNotLinkedError:
-        spec = self._spec
-        return runtime_not_linked(spec.kind, spec.title, name, spec.install, noun=noun, variable=self.variable, excluded=self.excluded)
 
 
 def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requested: str) -> str:
