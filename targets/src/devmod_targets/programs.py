@@ -501,7 +501,8 @@ class Parts:
         kernels = [each for each in roots if each.kind not in (_KIND, "const_loader")]
         if not kernels:
             raise _error(name, "its kernels are a module with kernels, and this one has none")
-        self._nodes = kernels
+        # Without programs they are the candidates of one bundle.
+        self._nodes = kernels if modules else []
         # The node that other programs import, or a new one.
         self._kernels = kernels[0] if len(kernels) == 1 and kernels[0].kind == "bundle" else devmod.bundle(*kernels, mixed=True)
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
@@ -538,7 +539,7 @@ class Parts:
         # All kernels get into one bundle, also for the programs that stay in their module.
         for each in (info, *(() if self._others else self.infos.values())):
             used: Any = each.interface.extra.get("kernels", ()) if each.interface is not None else ()
-            if several := [kernel for kernel in used if len(self._meanings(kernel)) > 1]:
+            if several := [kernel for kernel in used if self._differs(kernel)]:
                 raise _error(name, f"the kernel {quote_name(several[0])} of merged files is not the same in all; make the program from one")
         self._programs[name] = read_program(name, info, code)  # inlined expressions and temporaries may exceed a bound
         self.infos[name], self._codes[name] = info, code
@@ -566,11 +567,19 @@ class Parts:
         check_names(program)
         return program
 
-    def _meanings(self, kernel: str) -> set[tuple[bytes, ...]]:
-        """Return the bytes of a kernel's candidates in each of several nodes that have it."""
-        nodes = [each for each in self._nodes if kernel in each.function_names] if len(self._nodes) > 1 else []
-        several = [getattr(each, "candidates", (each,)) for each in nodes] if len(nodes) > 1 else []
-        return {tuple(each.save_to_bytes() for each in group if kernel in each.function_names) for group in several}
+    def _differs(self, kernel: str) -> bool:
+        """Return whether nodes that have a kernel have other bytes for it: candidates of one kind, or any if they are of merged files."""
+        nodes = [each for each in self._nodes if kernel in each.function_names]
+        known: dict[tuple[str, ...], set[bytes]] = {}
+        for node in nodes if len(nodes) > 1 else ():
+            groups: dict[tuple[str, ...], bytes] = {}
+            for each in getattr(node, "candidates", (node,)):
+                if kernel in each.function_names:
+                    key: tuple[str, ...] = () if self._others else (each.kind, each.format)
+                    groups[key] = groups.get(key, b"") + each.save_to_bytes()
+            for key, data in groups.items():
+                known.setdefault(key, set()).add(data)
+        return any(len(each) > 1 for each in known.values())
 
     def candidates(self, kernel: str) -> list[Candidate]:
         """Return the candidates of a kernel."""
