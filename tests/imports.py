@@ -33,10 +33,16 @@ def modules() -> dict[str, Path]:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(*, types: bool = False) -> dict[str, set[str]]:
     """Return the modules that each module imports, at its top and inside functions; under TYPE_CHECKING too if `types` is true."""
     known = modules()
-    return {name: {to for to in _imported(ast.parse(path.read_text()), known, types) if to != name} for name, path in known.items()}
+    return {name: {to for to in _imported(tree_of(path), known, types) if to != name} for name, path in known.items()}
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:

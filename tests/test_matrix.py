@@ -247,7 +247,7 @@ def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Pr
     check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
 
 
-@pytest.mark.volume_but("devmod-opencl")
+@pytest.mark.volume  # test_devmod_host.py has one
 def test_a_plugin_with_conformance_cases_passes_them_without_other_plugins(
     environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str
 ) -> None:

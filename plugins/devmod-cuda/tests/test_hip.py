@@ -20,6 +20,7 @@ from cases import SMALL_CASES  # noqa: E402
 TARGET = "cuda -arch=compute_75"
 
 
+@pytest.mark.volume_but("warps.hip")
 @pytest.mark.parametrize("name", ["warps.hip", "warps.cu"])
 def test_one_source_of_both_vendors(name: str, device: Any) -> None:
     check(compiled(name, "rocm -arch=gfx1100", TARGET), device)
