@@ -451,12 +451,16 @@ def _range_of(scalar: Scalar, value: Any, given: object) -> list[tuple[str, Expr
     """Return what an expression must meet for an integer of an inlined program. `given` is the scalar that it is, if it is one."""
     low, high = integer_range(scalar.type)
     least, greatest = integer_range(given.type if isinstance(given, Scalar) else "int64")
-    if not isinstance(given, Scalar):
-        is_length = isinstance(value, str)
-        return [("<=", low, value)] * (low > (0 if is_length else least)) + [("<=", value, high)] * (high < greatest)
-    if least < low or greatest > high:
-        raise _Problem(f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}")
-    return []
+    if isinstance(given, Scalar):
+        if least < low or greatest > high:
+            raise _Problem(f"its argument {scalar.name!r}: the program takes {scalar.type}, and {given.name!r} is {given.type}")
+        return []
+    result: list[tuple[str, Expression, Expression]] = []
+    if low > (0 if isinstance(value, str) else least):  # no length is negative
+        result.append(("<=", low, value))
+    if high < greatest:
+        result.append(("<=", value, high))
+    return result
 
 
 _CALL_ROLES = ("input", "output", "update")
@@ -501,8 +505,8 @@ class Parts:
         kernels = [each for each in roots if each.kind not in (_KIND, "const_loader")]
         if not kernels:
             raise _error(name, "its kernels are a module with kernels, and this one has none")
-        # Without programs they are the candidates of one bundle.
-        self._nodes = kernels if modules else []
+        # Without programs several are the candidates of one bundle.
+        self._nodes = kernels if modules and len(kernels) > 1 else []
         # The node that other programs import, or a new one.
         self._kernels = kernels[0] if len(kernels) == 1 and kernels[0].kind == "bundle" else devmod.bundle(*kernels, mixed=True)
         self._candidates = self._kernels.candidates  # type: ignore[attr-defined]
@@ -520,6 +524,9 @@ class Parts:
             payload: Any = payload_of(old)
             self.infos |= payload[2]
             self._codes |= payload[3]
+        # The programs that stay in their module get all kernels too.
+        for info in () if self._others else self.infos.values():
+            self._check_owners(name, info)
 
     def add(self, program: Program) -> None:
         """Add a program, in the place of one of its name. Raise FormatError if it is invalid, or its kernels do not take what it gives."""
@@ -536,11 +543,7 @@ class Parts:
         for array in program.arrays("constant"):
             constant_of(program, array, self._constants)
         info, code = interface_of(program), pack_steps(program)
-        # All kernels get into one bundle, also for the programs that stay in their module.
-        for each in (info, *(() if self._others else self.infos.values())):
-            used: Any = each.interface.extra.get("kernels", ()) if each.interface is not None else ()
-            if several := [kernel for kernel in used if self._differs(kernel)]:
-                raise _error(name, f"the kernel {quote_name(several[0])} of merged files is not the same in all; make the program from one")
+        self._check_owners(name, info)
         self._programs[name] = read_program(name, info, code)  # inlined expressions and temporaries may exceed a bound
         self.infos[name], self._codes[name] = info, code
         self._added.append(name)
@@ -567,19 +570,20 @@ class Parts:
         check_names(program)
         return program
 
-    def _differs(self, kernel: str) -> bool:
-        """Return whether nodes that have a kernel have other bytes for it: candidates of one kind, or any if they are of merged files."""
-        nodes = [each for each in self._nodes if kernel in each.function_names]
-        known: dict[tuple[str, ...], set[bytes]] = {}
-        for node in nodes if len(nodes) > 1 else ():
-            groups: dict[tuple[str, ...], bytes] = {}
-            for each in getattr(node, "candidates", (node,)):
-                if kernel in each.function_names:
-                    key: tuple[str, ...] = () if self._others else (each.kind, each.format)
-                    groups[key] = groups.get(key, b"") + each.save_to_bytes()
-            for key, data in groups.items():
-                known.setdefault(key, set()).add(data)
-        return any(len(each) > 1 for each in known.values())
+    def _check_owners(self, name: str, info: FunctionInfo) -> None:
+        """Raise FormatError if a kernel of a program has other bytes in another of the nodes, which get into one bundle."""
+        used: Any = info.interface.extra.get("kernels", ()) if info.interface is not None and self._nodes else ()
+        for kernel in used:
+            known: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+            for node in self._nodes:
+                groups: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+                for each in getattr(node, "candidates", (node,)):
+                    if kernel in each.function_names:
+                        # Kernels beside one file may add candidates of other kinds. Merged files are compared as a whole.
+                        key = () if self._others else (each.kind, each.format)
+                        groups[key] = (*groups.get(key, ()), each.save_to_bytes())
+                if any(known.setdefault(key, found) != found for key, found in groups.items()):
+                    raise _error(name, f"the kernel {quote_name(kernel)} of merged files is not the same in all; make the program from one")
 
     def candidates(self, kernel: str) -> list[Candidate]:
         """Return the candidates of a kernel."""
