@@ -8,7 +8,7 @@ from typing import Any
 import devmod
 from devmod.backend import expression_text, read_program, walk
 from devmod.errors import ArgumentError, FormatError, list_names, pip_install, quote_name
-from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Scalar, bind_lengths, constant_of, gradient_of
+from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Gradient, Scalar, bind_lengths, constant_of, gradient_of
 
 #: Raises an error with the text unless the condition is true. A framework's own may record a symbolic condition.
 Check = Callable[[Any, Callable[[], str]], None]
@@ -55,8 +55,8 @@ class Program:
                     f"the name {quote_name(each)} begins with two underscores, or has characters that are not ASCII: no framework takes it"
                 )
 
-    def gradient(self, programs: Mapping[str, Program]) -> tuple[list[tuple[str, int]], list[str]] | None:
-        """Return the sources and the results of its gradient, as `gradient_of` of devmod_readers.programs; None without one."""
+    def gradient(self, programs: Mapping[str, Program]) -> Gradient | None:
+        """Return its gradient among the programs of the module; None without one. FormatError if that is none."""
         backward = self.definition.backward
         return gradient_of(self.definition, programs[backward].definition if backward in programs else None) if backward else None
 

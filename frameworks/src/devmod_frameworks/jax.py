@@ -156,7 +156,7 @@ class _Function:
         program, gradient = self._program, self._gradient
         for each, argument in zip(_merge(static, given), program.arguments, strict=True):
             name = argument.name
-            if not getattr(each, "perturbed", False) or (gradient is not None and f"grad_{name}" in gradient[1]):
+            if not getattr(each, "perturbed", False) or (gradient is not None and f"grad_{name}" in gradient.results):
                 continue
             backward = program.definition.backward
             reason = f"the backward {backward!r} has no 'grad_{name}'" if backward else "the program has no 'backward'"
@@ -164,18 +164,17 @@ class _Function:
         operands = [each.value for each in given]
         results = self._call(static, *operands)
         kept = {"input": _merge(static, operands), "output": results}
-        return results, [kept[role][number] for role, number in (gradient[0] if gradient else ()) if role != "grad"]
+        return results, [kept[role][number] for role, number in (gradient.sources if gradient else ()) if role != "grad"]
 
     def _backward(self, static: tuple[Any, ...], kept: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients by the operands, for those by the results."""
         if self._gradient is None:  # no operand is differentiated, as `_forward` has checked
             return tuple(None for each in static if each is _OPERAND)
-        sources, names = self._gradient
         full = [jnp.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each for each in grads]
         others = iter(kept)
-        args = [full[number] if role == "grad" else next(others) for role, number in sources]
+        args = [full[number] if role == "grad" else next(others) for role, number in self._gradient.sources]
         results = self._functions[self._program.definition.backward](*args)
-        named = dict(zip(names, results if isinstance(results, (tuple, list)) else (results,), strict=True))
+        named = dict(zip(self._gradient.results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
         given = zip(self._program.arguments, static, strict=True)
         return tuple(named.get(f"grad_{each.name}") for each, value in given if value is _OPERAND)
 

@@ -14,7 +14,7 @@ from typing import Any
 import devmod
 from devmod.errors import ArgumentError
 from devmod_frameworks._programs import Program, identity_of, new_programs, not_importable, programs_of
-from devmod_readers.programs import OPERATORS, Array, Scalar
+from devmod_readers.programs import OPERATORS, Array, Gradient, Scalar
 from devmod_runtime import fork_safe
 
 try:
@@ -67,7 +67,7 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
     programs = programs_of(module)
     identity = identity_of(module), str(device or ""), bool(strict)
     operations = {name: _Operation(each, device, strict) for name, each in programs.items()}
-    gradients = {name: _Gradient(each, found, namespace) for name, each in programs.items() if (found := each.gradient(programs))}
+    gradients = {name: _Gradient(each, parts, namespace) for name, each in programs.items() if (parts := each.gradient(programs))}
     with _lock:
         known, found = _registered.setdefault(namespace, {}), getattr(torch.ops, namespace)
         names = new_programs(known, programs, identity, lambda name: hasattr(found, name), f"torch.ops.{namespace}")
@@ -240,7 +240,7 @@ class _Operation:
 class _Gradient:
     """The gradient of a program: another program of the module, for `torch.library.register_autograd`."""
 
-    def __init__(self, program: Program, gradient: tuple[Sequence[tuple[str, int]], Sequence[str]], namespace: str) -> None:
+    def __init__(self, program: Program, gradient: Gradient, namespace: str) -> None:
         self._program, (self._sources, self._results) = program, gradient
         self._label = namespace, program.definition.backward
 

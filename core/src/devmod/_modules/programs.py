@@ -30,14 +30,13 @@ def read_program(name: str, module: Module) -> Any:
     """
     readers, spec = _readers(), find_spec(PROGRAM)
     code: Any = module.code  # type: ignore[attr-defined]  # of a module with bytes
+    advice = pip_install("--upgrade devmod-core devmod-runtime")
     if spec is not None and module.format not in spec.formats:
-        advice = pip_install("--upgrade devmod-core devmod-runtime")
         raise FormatError(f"the programs have the format {quote_name(module.format)}, which a newer devmod reads: {advice}", kind=PROGRAM)
     interface = module.functions[name].interface
     if interface is not None and interface.needs:
         raise FormatError(
-            f"the program {quote_name(name)} needs {list_names(interface.needs)}, which a newer devmod reads: "
-            f"{pip_install('--upgrade devmod-core devmod-runtime')}",
+            f"the program {quote_name(name)} needs {list_names(interface.needs)}, which a newer devmod reads: {advice}",
             kind=PROGRAM,
             function=name,
         )

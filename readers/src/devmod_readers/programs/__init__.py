@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from devmod_readers.programs._check import (
     Candidate,
+    Gradient,
     arguments_of,
     check_kernels,
     check_names,
@@ -37,6 +38,7 @@ __all__ = [
     "Candidate",
     "Expression",
     "ExpressionError",
+    "Gradient",
     "Program",
     "Sampler",
     "Scalar",

@@ -43,6 +43,21 @@ class Candidate(NamedTuple):
     interface: Interface | None
 
 
+class Gradient(NamedTuple):
+    """What the program of the gradients of another one takes and returns.
+
+    Attributes
+    ----------
+    sources
+        Where each of its arguments is from: "grad", "output" or "input", and the place among the outputs or the arguments.
+    results
+        The names of its outputs: "grad_" and the name of an array.
+    """
+
+    sources: list[tuple[str, int]]
+    results: list[str]
+
+
 class _Problem(Exception):
     """What is wrong at a place of a program: the argument of the step, and a clause."""
 
@@ -203,8 +218,8 @@ def constant_of(program: Program, array: Array, modules: Iterable[Module]) -> de
     raise _error(program, _Problem(f"constants: {problem}"), ())
 
 
-def gradient_of(program: Program, backward: Program | None) -> tuple[list[tuple[str, int]], list[str]]:
-    """Check the program of the gradients of another one.
+def gradient_of(program: Program, backward: Program | None) -> Gradient:
+    """Check the program of the gradients of another one, and return what it takes and returns.
 
     Parameters
     ----------
@@ -212,13 +227,6 @@ def gradient_of(program: Program, backward: Program | None) -> tuple[list[tuple[
         A program with a `backward`.
     backward
         The program of that name; None if there is none.
-
-    Returns
-    -------
-    sources : list of (str, int)
-        Where each argument of `backward` is from: "grad", "output" or "input", and the place among the outputs or the arguments.
-    results : list of str
-        The names of its outputs: "grad_" and the name of an array.
 
     Raises
     ------
@@ -243,7 +251,7 @@ def gradient_of(program: Program, backward: Program | None) -> tuple[list[tuple[
             raise _Problem(f"backward: {backward.name!r} has {list_names(unknown)}; {expected}")
     except _Problem as problem:
         raise _error(program, problem, ()) from None
-    return [sources[each.name] for each in backward.arguments], results
+    return Gradient([sources[each.name] for each in backward.arguments], results)
 
 
 # -- The kernels.
