@@ -728,6 +728,19 @@ def test_bench_measures_each_combination(capsys: pytest.CaptureFixture[str], tmp
 
 
 @pytest.mark.usefixtures("in_process")
+def test_bench_measures_the_others_beside_a_function_that_fits_no_device(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    params = [devmod.Param("x", "buffer", "float32", "rw")]
+    info = devmod.FunctionInfo("f", ["handle"], interface=devmod.Interface(params, needs=["absent"]))
+    other = devmod.create_with_fallback("opencl", b"__kernel void f(__global float *x) {}", "cl", {"f": info})
+    devmod.save(devmod.bundle(other, devmod.compile("__kernel void g(__global float *x) { x[0] = 1; }", "opencl")), tmp_path / "k.devmod")
+    status, out, err = call(capsys, "bench", tmp_path / "k.devmod", "x=zeros[1]", "--threads", "1", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert (status, err, [row["function"] for row in rows]) == (1, "", ["f", "g"])
+    assert rows[0]["problem"].startswith("no candidate of the bundle can run 'f' here: 1. opencl/cl: needs absent, which opencl device ")
+    assert (rows[1]["problem"], float(rows[1]["median"]) > 0) == ("", True)
+
+
+@pytest.mark.usefixtures("in_process")
 def test_bench_lists_what_cannot_be_measured(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     status, out, _ = call(capsys, "bench", file, "--threads", "64", "--block", "32", "--block", "1048576", "--repeat", "2", "--json")
     good, bad = json.loads(out)["measurements"]

@@ -133,7 +133,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ":12: programs.p.outputs[1]: the shape of 'z': nothing binds 'm'",
     ]),
     (P + 'inputs = ["x: float32[n]"]\nrequires = ["m > 1"]\nsteps = ["k(x=x)"]\n', [
-        ":10: programs.p.requires: nothing binds 'm'",
+        ":10: programs.p.requires: 'm > 1': nothing binds 'm'",
     ]),
     (P + 'steps = ["q()"]\n[programs.q]\nsteps = ["q()", 3]\n', [
         ":9: programs.p.steps[0]: a step may call the programs above 'p', and 'q' is not one of them",

@@ -146,7 +146,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     'image constant': ({"constants": ['t: r32float[n, n]']}, ": the constant 't' is an image; a constant is an array"),
     'requires': ({"requires": ['n % 4']}, ": requires: 'n % 4' is no comparison; expected one such as 'columns % 4 == 0'"),
     'requires in': ({"requires": ['n in (1, 2)']}, ": requires: 'n in (1, 2)' is no comparison; expected one such as 'columns % 4 == 0'"),
-    'requires name': ({"requires": ['rows > 0']}, ": requires: nothing binds 'rows': a length has its name alone in the shape of an input, an update or a constant"),
+    'requires name': ({"requires": ['rows > 0']}, ": requires: 'rows > 0': nothing binds 'rows': a length has its name alone in the shape of an input, an update or a constant"),
     'unbound shape': ({"outputs": ['y: float32[m]']}, ": the shape of 'y': nothing binds 'm': a length has its name alone in the shape of an input, an update or a constant"),
     'unbound derived': ({"inputs": ['x: float32[2*m]']}, ": the shape of 'x': nothing binds 'm': a length has its name alone in the shape of an input, an update or a constant"),
     'unbound arg': ({"steps": ['fill(y=y, value=a, threads=m)']}, ", step 1 ('fill'): threads: nothing binds 'm': a length has its name alone in the shape of an input, an update or a constant"),

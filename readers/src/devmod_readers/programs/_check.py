@@ -98,8 +98,9 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
     number: int | None = None
     try:
         names = _check_declarations(program)
-        for _, *operands in program.requires:
-            _check_bound(program, names, operands, "requires: ")
+        for comparison, left, right in program.requires:
+            where = f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': "
+            _check_bound(program, names, (left, right), where)
         for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
             for name, value in step.arguments.items():
                 if not (isinstance(value, str) and value in program.declared):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from contextlib import suppress
 from io import BytesIO, StringIO
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,7 @@ from devmod import device as find_device
 from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
-from devmod.errors import ArgumentError, DevmodError, ToolchainNotFoundError, pip_install
+from devmod.errors import ArgumentError, DevmodError, FunctionNotFoundError, ToolchainNotFoundError, pip_install
 from devmod_runtime._profile import duration_text
 from devmod_runtime.tools.inputs import (
     Invented,
@@ -331,20 +332,24 @@ class Measure:
         """Return the arguments that the function has. A name that no function has is passed to all of them, which raise the error."""
 
         def is_known(name: str) -> bool:
-            return any(has_argument(self._modules[label][each], name) for label, each in self._functions)
+            for label, each in self._functions:
+                with suppress(DevmodError):  # it fits no device here, which is the problem of its own rows
+                    if has_argument(self._modules[label][each], name):
+                        return True
+            return False
 
         return {name: value for name, value in self._given.items() if has_argument(function, name) or not is_known(name)}
 
     def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
         """Return the times, or the problem; and the error of the arguments, if it is one."""
-        function = self._modules[combination.label][combination.name]
-        device = combination.device
-        device = function.default_device() if device is None else find_device(device) if isinstance(device, str) else device
-        given, sizes = self._own_arguments(function), combination.sizes
+        device = find_device(combination.device) if isinstance(combination.device, str) else combination.device
+        sizes = combination.sizes
         clock, problem, times, nbytes = "", "", [np.nan], 0
         refused = None
         try:
-            function = function.on(device)
+            function = self._modules[combination.label][combination.name]
+            device = device or function.default_device()
+            function, given = function.on(device), self._own_arguments(function)
             host = arguments_of(function, given, sizes, Invented())
             call = on_device(function, host, device)
             is_sized = {name for name, value in host.items() if isinstance(value, (np.ndarray, RandomImage))} <= {*given}
@@ -353,13 +358,15 @@ class Measure:
             nbytes = _moved(function, call) if is_sized else 0
             launch = function.bind(*call.positional, **call.named, **self._launch(function, combination))
             times, clock = _times(launch, self._repeat, self._warmup)
+        except FunctionNotFoundError:
+            raise
         except (DevmodError, NotFromInterfaceError) as error:
             if isinstance(error, ArgumentError):
                 refused = error
             problem = " ".join(str(error).split())  # of a bundle it has a line for each candidate
         low, median, high = (float(each) for each in np.percentile(times, (25, 50, 75)))
         rate = nbytes / median * 1e-9 if nbytes and median > 0 else None
-        return combination.measurement(device_label(device), (low, median, high), rate, clock, problem), refused
+        return combination.measurement(device_label(device) if device else "", (low, median, high), rate, clock, problem), refused
 
     def _launch(self, function: Function, combination: Combination) -> dict[str, Any]:
         if not has_grid(function):
