@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -55,6 +56,15 @@ def test_a_file_is_signed_and_checked(capsys: pytest.CaptureFixture[str], folder
         )
     assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "k/f.devmod")[0] == 1
     assert run(capsys, "check", "f.devmod", "--policy", "trust.toml", "--source", "g.devmod")[0] == 0
+
+
+def test_signers_at_the_same_time_each_leave_their_signature(folder: Path) -> None:
+    names = [f"key{number}" for number in range(8)]
+    expected = {key(name).public.keyid for name in names}
+    Path("f.devmod").write_bytes(bundle())
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: sign("f.devmod", f"{name}.pem", name="acme/f", version=3), names))
+    assert {each.keyid for each in read_envelope(Path("f.devmod.sig").read_bytes()).signatures} == expected
 
 
 def test_the_policies_of_the_environment_apply_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+
 import devmod
 from devmod.backend import MAX_SIGNATURE, loads_own, open_regular, read_signature, replacing, walk
 from devmod.errors import ArgumentError, FormatError
@@ -10,7 +12,12 @@ from devmod_trust._envelope import MAX_SIGNATURES, MAX_VERSION, Envelope, Signat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+try:
+    import fcntl as fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def read_bundle(path: str) -> tuple[devmod.Module, bytes, bytes | None]:
@@ -58,25 +65,34 @@ def sign_file(
         raise ArgumentError(f"sign: name: {problem}", argument="name")
     if type(version) is not int or not 0 <= version <= MAX_VERSION:
         raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
-    module, data, beside = read_bundle(path)
-    envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
-    others = _others(beside, envelope.payload, path, replace)
-    made = {}
-    for key in keys:
-        private = read_private_key(key, passphrase or refuse)
-        made[private.public.keyid] = Signature(private.public.keyid, private.sign(envelope.message))
-    if sigstore is not None:
-        from devmod_trust import _sigstore
+    privates = [read_private_key(key, passphrase or refuse) for key in keys]
+    with _locked(path):
+        module, data, beside = read_bundle(path)
+        envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
+        others = _others(beside, envelope.payload, path, replace)
+        made = {each.public.keyid: Signature(each.public.keyid, each.sign(envelope.message)) for each in privates}
+        if sigstore is not None:
+            from devmod_trust import _sigstore
 
-        signature = _sigstore.sign(envelope, sigstore)
-        made[signature.keyid] = signature
-    envelope = envelope._replace(signatures=(*(each for each in others if each.keyid not in made), *made.values()))
-    content = envelope.to_bytes()
-    if len(envelope.signatures) > MAX_SIGNATURES or len(content) > MAX_SIGNATURE:
-        raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes")
-    with replacing(f"{path}.sig") as file:
-        file.write(content)
+            signature = _sigstore.sign(envelope, sigstore)
+            made[signature.keyid] = signature
+        envelope = envelope._replace(signatures=(*(each for each in others if each.keyid not in made), *made.values()))
+        content = envelope.to_bytes()
+        if len(envelope.signatures) > MAX_SIGNATURES or len(content) > MAX_SIGNATURE:
+            raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes")
+        with replacing(f"{path}.sig") as file:
+            file.write(content)
     return f"{path}.sig"
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Let one process at a time sign a file. Two at once would each write their own signatures beside the ones that they have read."""
+    with open_regular(path) as file:
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _others(beside: bytes | None, payload: bytes, path: str, replace: bool) -> tuple[Signature, ...]:
