@@ -585,6 +585,17 @@ def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
     assert refusal(lambda: f.temporary_bytes(n="1")) == "the program 'p': the length 'n' is an integer, got '1'"
 
 
+def test_temporaries_that_the_device_has_no_memory_for_name_the_program() -> None:
+    f = made(CHAIN, inputs=["x: int32[n]"], outputs=["y: int32[n]"], temporaries=["t: int32[n * 1099511627776]"], steps=[
+        "put(x=x, y=t, threads=n)", "put(x=t, y=y, threads=n)",
+    ])  # fmt: skip
+    x, y = f.device.from_numpy(np.zeros(1000, "int32")), f.device.empty(1000, "int32")
+    for call in (lambda: f(x), lambda: f.bind(x, y=y)):
+        with pytest.raises(devmod.DeviceMemoryError) as caught:
+            call()
+        assert str(caught.value).startswith(f"the opencl program 'p': {f.device} cannot allocate 4398046511104000 bytes: ")
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_no_two_temporaries_that_live_at_once_share_a_buffer(seed: int) -> None:
     from devmod_runtime._program.temporaries import share

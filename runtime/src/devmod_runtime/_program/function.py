@@ -142,7 +142,7 @@ class ProgramFunction(ProcessLocal):
         try:
             return ProgramCall(self, values, stream).run()
         except DeviceMemoryError as error:
-            error.args = (f"{self.label}: {error}", *error.args[1:])
+            self._add_name(error)
             raise
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
@@ -165,7 +165,15 @@ class ProgramFunction(ProcessLocal):
         if missing:
             raise self.error(f"bind needs its outputs by name: {list_names(missing)}", missing[0])
         check_driver(self.kind)
-        return ProgramCall(self, values, stream, bound=True).bound()
+        try:
+            return ProgramCall(self, values, stream, bound=True).bound()
+        except DeviceMemoryError as error:
+            self._add_name(error)
+            raise
+
+    def _add_name(self, error: DeviceMemoryError) -> None:
+        """Put the program into the message of a device without memory."""
+        error.args = (f"{self.label}: {error}", *error.args[1:])
 
     def on(self, device: Device | str) -> ProgramFunction:
         """Return the program on one device. Its calls take arrays of that device, and copy host arrays there.
