@@ -276,7 +276,7 @@ def test_a_file_that_cannot_be_written_whole_is_unchanged(
     )
     for _, command in commands:  # what it imports at first is written to Python's own files
         assert call(capsys, *command)[0] == 0
-    for place in ("tools.run.write_array", "tools.bench.Benchmark.plot", "_profile.Profile.save"):
+    for place in ("tools.run.write_array", "tools.bench.Benchmark.plot", "tools.profile.Profile.save"):
         owner, _, name = f"devmod_runtime.{place}".rpartition(".")
         monkeypatch.setattr(f"{owner}.{name}", limited(pkgutil.resolve_name(f"{owner}.{name}")))
     for name, command in commands:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from devmod_runtime._fork import driver_import_error as driver_import_error
     from devmod_runtime._fork import fork_safe as fork_safe
     from devmod_runtime._fork import open_driver as open_driver
-    from devmod_runtime._guard import guard as guard
     from devmod_runtime._launch.arguments import Argument as Argument
     from devmod_runtime._launch.arguments import block_packer as block_packer
     from devmod_runtime._launch.arguments import write_access as write_access
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
     from devmod_runtime._module import GlobalsModule as GlobalsModule
     from devmod_runtime._module import RuntimeModule as RuntimeModule
     from devmod_runtime._module import source_text as source_text
-    from devmod_runtime._profile import Profile as Profile
-    from devmod_runtime._profile import profile as profile
     from devmod_runtime._program.function import ProgramFunction as ProgramFunction
     from devmod_runtime._trial import Trial as Trial
     from devmod_runtime._trial import was_killed as was_killed
@@ -69,6 +66,9 @@ if TYPE_CHECKING:
     from devmod_runtime._uninterrupted import wait_interruptibly as wait_interruptibly
     from devmod_runtime.tools.bench import Benchmark as Benchmark
     from devmod_runtime.tools.bench import bench as bench
+    from devmod_runtime.tools.guard import guard as guard
+    from devmod_runtime.tools.profile import Profile as Profile
+    from devmod_runtime.tools.profile import profile as profile
     from devmod_runtime.tools.verify import Verification as Verification
     from devmod_runtime.tools.verify import verify as verify
 
@@ -82,67 +82,32 @@ if devmod.__version__ != __version__:
         distribution="devmod-runtime",
     )
 
-#: The module of each name.
-_HOME = {
-    "Argument": "_launch.arguments",
-    "Attempt": "_libraries",
-    "Batch": "_device.stream",
-    "Benchmark": "tools.bench",
-    "Device": "_device.device",
-    "DeviceArray": "_device.device_array",
-    "Event": "_device.stream",
-    "Function": "_launch.function",
-    "GlobalsModule": "_module",
-    "Image": "_device.image",
-    "Kernel": "_launch.launcher",
-    "Launch": "_launch.function",
-    "LaunchConfig": "_launch.launcher",
-    "Launcher": "_launch.launcher",
-    "Lease": "_leases",
-    "Pool": "_leases",
-    "Profile": "_profile",
-    "ProgramFunction": "_program.function",
-    "BuildLauncher": "_builds",
-    "Builds": "_builds",
-    "RENDER_NODES": "_libraries",
-    "RuntimeModule": "_module",
-    "Sampler": "_device.image",
-    "SetConstant": "_launch.pipeline_constants",
-    "Stream": "_device.stream",
-    "Trial": "_trial",
-    "Verification": "tools.verify",
-    "bench": "tools.bench",
-    "block_packer": "_launch.arguments",
-    "call_uninterrupted": "_uninterrupted",
-    "check_driver": "_fork",
-    "check_earlier_event": "_device.stream",
-    "check_event": "_device.stream",
-    "check_extent": "_device.image",
-    "copy": "_device.device_array",
-    "copy_to_numpy": "_device.device_array",
-    "driver_import_error": "_fork",
-    "driver_row": "_libraries",
-    "fork_safe": "_fork",
-    "guard": "_guard",
-    "has_compiler": "_compilers",
-    "has_uninterrupted_calls": "_uninterrupted",
-    "lend": "_leases",
-    "open_driver": "_fork",
-    "open_library": "_libraries",
-    "permission_rows": "_libraries",
-    "profile": "_profile",
-    "read_capsule": "_device.dlpack_import",
-    "run_compiler": "_compilers",
-    "set_compiler": "_compilers",
-    "source_constants": "_builds",
-    "source_text": "_module",
-    "specialize_constants": "_launch.pipeline_constants",
-    "specialize_source": "_builds",
-    "verify": "tools.verify",
-    "wait_interruptibly": "_uninterrupted",
-    "was_killed": "_trial",
-    "write_access": "_launch.arguments",
+#: The names of each module.
+_NAMES = {
+    "_builds": "BuildLauncher Builds source_constants specialize_source",
+    "_compilers": "has_compiler run_compiler set_compiler",
+    "_device.device": "Device",
+    "_device.device_array": "DeviceArray copy copy_to_numpy",
+    "_device.dlpack_import": "read_capsule",
+    "_device.image": "Image Sampler check_extent",
+    "_device.stream": "Batch Event Stream check_earlier_event check_event",
+    "_fork": "check_driver driver_import_error fork_safe open_driver",
+    "_launch.arguments": "Argument block_packer write_access",
+    "_launch.function": "Function Launch",
+    "_launch.launcher": "Kernel LaunchConfig Launcher",
+    "_launch.pipeline_constants": "SetConstant specialize_constants",
+    "_leases": "Lease Pool lend",
+    "_libraries": "Attempt RENDER_NODES driver_row open_library permission_rows",
+    "_module": "GlobalsModule RuntimeModule source_text",
+    "_program.function": "ProgramFunction",
+    "_trial": "Trial was_killed",
+    "_uninterrupted": "call_uninterrupted has_uninterrupted_calls wait_interruptibly",
+    "tools.bench": "Benchmark bench",
+    "tools.guard": "guard",
+    "tools.profile": "Profile profile",
+    "tools.verify": "Verification verify",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOME)
 
@@ -157,6 +122,6 @@ def __dir__() -> list[str]:
 
 
 if environment_text("DEVMOD_GUARD"):
-    from devmod_runtime._guard import guard_program
+    from devmod_runtime.tools.guard import guard_program
 
     guard_program()

@@ -1,1 +1,1 @@
-"""The commands of devmod-runtime and what they share: nothing that a call uses imports this folder."""
+"""The tools that find out what is wrong, their commands, and what these share: nothing that a call uses imports this folder."""

@@ -18,7 +18,6 @@ from devmod._plugins.devices import device_label
 from devmod._util.atomic import replacing
 from devmod._util.text import escape_line
 from devmod.errors import ArgumentError, DevmodError, FunctionNotFoundError, ToolchainNotFoundError, pip_install
-from devmod_runtime._profile import duration_text
 from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
@@ -33,6 +32,7 @@ from devmod_runtime.tools.inputs import (
     read_counts,
 )
 from devmod_runtime.tools.launches import describe_launch, launched, open_modules
+from devmod_runtime.tools.profile import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

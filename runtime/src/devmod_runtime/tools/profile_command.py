@@ -11,7 +11,7 @@ from traceback import format_exception
 import click
 
 from devmod.commands import debug_option, echo, echo_lines, plugins_at_work, print_json, quiet_drivers
-from devmod_runtime._profile import Profile
+from devmod_runtime.tools.profile import Profile
 
 
 @click.command(

@@ -11,7 +11,6 @@ from devmod import guard as guard_arrays
 from devmod import profile
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
-from devmod_runtime._profile import duration_text
 from devmod_runtime.tools.difference import Difference, worst_difference
 from devmod_runtime.tools.inputs import (
     PICTURES,
@@ -25,6 +24,7 @@ from devmod_runtime.tools.inputs import (
     write_array,
 )
 from devmod_runtime.tools.launches import open_modules
+from devmod_runtime.tools.profile import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

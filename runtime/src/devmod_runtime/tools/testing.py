@@ -13,8 +13,8 @@ from devmod._plugins.devices import probe
 from devmod._values.dtypes import describe_value
 from devmod.backend import LAUNCH_KEYWORDS, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
-from devmod_runtime._guard import guard
 from devmod_runtime.tools.difference import errors_and_allowed
+from devmod_runtime.tools.guard import guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,11 +28,10 @@ from devmod.backend import BINARY_SERIALIZABLE, loads_own, payload_of, tag_probl
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
-from devmod_runtime._guard import GuardedCall, GuardedMemory, guard
 from devmod_runtime._module import source_text
-from devmod_runtime._observed import replaced
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.doctor import device_problems
+from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guard
 from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
@@ -50,6 +49,7 @@ from devmod_runtime.tools.inputs import (
     threads_of_images,
 )
 from devmod_runtime.tools.lengths import known_lengths
+from devmod_runtime.tools.observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -30,16 +30,16 @@ from devmod_runtime._device.stream import Event, Stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._launch.function import _references as references
-from devmod_runtime._observed import replaced
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import Step
+from devmod_runtime.tools.observed import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Self
 
-    from devmod_runtime._observed import Methods
+    from devmod_runtime.tools.observed import Methods
 
 #: The methods of a device that copy and return when the copy is done. The stream is the last argument, and the bytes are the one before.
 _COPIES = {
@@ -665,6 +665,7 @@ def _classes(base: type) -> Iterator[type]:
 
 
 def duration_text(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"

@@ -23,8 +23,8 @@ from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
-from devmod_runtime._observed import add, replaced
 from devmod_runtime._program.call import PreparedProgram, ProgramCall
+from devmod_runtime.tools.observed import add, replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from devmod_runtime._device.host import HostView
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
-    from devmod_runtime._observed import Methods
     from devmod_runtime._program.plan import Step
+    from devmod_runtime.tools.observed import Methods
 else:
     from devmod._util.numpy import np
 
@@ -229,6 +229,7 @@ class GuardedCall(Call):
         return memory
 
     def launch(self) -> Any:
+        """Launch, and check the arrays."""
         if not self.transfers:
             self.keep()
         result = super().launch()
@@ -360,6 +361,7 @@ class GuardedLaunch(Launch):
         object.__setattr__(self, "__call__", checked)
 
     def time(self) -> float:
+        """Return the seconds of a launch, and check the arrays."""
         self._keep()
         seconds = super().time()
         self._check()
