@@ -482,6 +482,9 @@ def test_a_program_binary_runs_without_a_build(device: Any, builds: list[str]) -
     module = devmod.create("opencl", _driver.binary_of(program), "clbin", {"add": add_info()})
     run_add(devmod.load_from_bytes("opencl", module.save_to_bytes())["add"])
     assert builds == []
+    best = devmod.explain(module, "add", device).best("add")
+    text = f"opencl:{device.index} decides: a payload of format 'clbin' is for some devices, and only a driver knows whether its own is one of them"
+    assert (best.outcome, best.text) == ("unknown", text)
     with pytest.raises(devmod.LaunchError) as caught:
         module["add"].specialize(SCALE=2)
     assert str(caught.value) == (

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from devmod import Device
     from devmod._modules.module import Module
     from devmod._values.info import Interface
+    from devmod._values.requirements import Capabilities
 
 #: The reason for a refusal, by the class of its error; that of another class is "broken".
 _REASONS = ((NotRegisteredError, "not installed"), (RuntimeNotLinkedError, "not installed"), (DeviceNotFoundError, "no device"))
@@ -45,7 +46,8 @@ class Candidate(NamedTuple):
         Those of its module. The variant is its architecture; "" if it has none.
     outcome
         "best" for the candidate that a call gets, "fits" for the others that can run, "refused" for those that cannot. "unknown" in the
-        place of "best" or "fits" if only the payload has what the function needs, which is not read: its driver decides.
+        place of "best" or "fits" if only the payload has what the function needs, which is not read, or which devices it is for: its
+        driver decides.
     compiles
         Whether a compiler on the machine of the device compiles it before its first launch: it is source or PTX.
     device
@@ -189,7 +191,8 @@ def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
             continue
         label = "" if fits is None else devices.device_label(fits)
         # The architecture alone of a described device is compared.
-        problem = _unknown(each, name, is_unread(each)) if getattr(fits, "capabilities", None) is not None else ""
+        capabilities = getattr(fits, "capabilities", None)
+        problem = _unknown(each, name, is_unread(each), capabilities) if capabilities is not None else ""
         yield _candidate(each, "unknown" if problem else outcome, label, "", f"{label} decides: {problem}" if problem else why)
         outcome = "fits"
     for each, reason, text in refused:
@@ -213,8 +216,10 @@ def _reason(error: DevmodError) -> str:
     return next((reason for family, reason in _REASONS if isinstance(error, family)), "broken")
 
 
-def _unknown(module: Module, name: str, is_unread: bool) -> str:
+def _unknown(module: Module, name: str, is_unread: bool, capabilities: Capabilities) -> str:
     """Return why it is unknown what a function needs of a device, as a clause; "" if it is known."""
+    if capabilities.format_problem is not None and capabilities.format_problem(module.format) is None:
+        return f"a payload of format {module.format!r} is for some devices, and only a driver knows whether its own is one of them"
     if is_unread:
         return "what the function needs moves with its payload, which a call does not get"
     try:

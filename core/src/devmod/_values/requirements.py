@@ -93,7 +93,8 @@ class Capabilities(NamedTuple):
         Returns why kernels cannot access images of a format, by the format and the access, as a clause; "" if they can, or if it is
         unknown.
     format_problem
-        Returns why the device takes no payload of a format, as a clause; "" if it does, or if it is unknown.
+        Returns why the device takes no payload of a format, as a clause; "" if it does; None if only the driver knows, as for a binary
+        that it has made.
     """
 
     device: Any
@@ -101,7 +102,7 @@ class Capabilities(NamedTuple):
     problem: str = ""
     subgroup_problem: str = ""
     image_problem: Callable[[str, str], str] | None = None
-    format_problem: Callable[[str], str] | None = None
+    format_problem: Callable[[str], str | None] | None = None
 
 
 def requirements(interface: Interface | None, fmt: str = "") -> Requirements:

@@ -239,8 +239,8 @@ class OpenCLDevice(Device):
             problem = f"cannot be built: {error}"
         return Capabilities(self, _LIMITS, problem=problem, format_problem=self._format_problem)
 
-    def _format_problem(self, fmt: str) -> str:
-        """Return why the device takes no payload of a format, as a clause; "" if it does."""
+    def _format_problem(self, fmt: str) -> str | None:
+        """Return why the device takes no payload of a format, as a clause; "" if it does; None if only its driver knows."""
         if fmt == "il" and not _driver.takes_il(self.handle):
             return (
                 "it does not support the format 'il' (SPIR-V). Install an OpenCL driver with the extension cl_khr_il_program (for a CPU "
@@ -252,7 +252,7 @@ class OpenCLDevice(Device):
                 f"it does not support the format {fmt!r}, a vendor's binary for its FPGAs. Install that vendor's OpenCL platform, or use "
                 "the source (format 'cl')"
             )
-        return ""
+        return None if fmt == "clbin" or fmt in _VENDORS else ""
 
     @property
     def context(self) -> Any:
