@@ -1020,6 +1020,7 @@ assert is_done(event)
 """
 
 
+@pytest.mark.volume  # that of devmod-opencl is in make test
 @pytest.mark.row("R33", "R34")
 def test_two_devices(device: Any, tmp_path: Path) -> None:
     """Mesa's driver for the CPU under two names is two devices."""

@@ -821,7 +821,7 @@ atexit.register(lambda: f(arrays[0], grid=16))
 """
 
 
-@pytest.mark.parametrize("validate", ["", "1"])
+@pytest.mark.parametrize("validate", ["", pytest.param("1", marks=pytest.mark.volume)])
 def test_nothing_needs_to_be_closed_at_interpreter_shutdown(validate: str, device: Any) -> None:
     needs_layers(validate)
     for _ in range(2):
@@ -847,7 +847,7 @@ time.sleep(0.01)  # most of the threads are in a call of the driver now
 """
 
 
-@pytest.mark.parametrize("validate", ["", "1"])
+@pytest.mark.parametrize("validate", ["", pytest.param("1", marks=pytest.mark.volume)])
 def test_a_daemon_thread_may_wait_for_the_device_at_interpreter_shutdown(validate: str, device: Any) -> None:
     needs_layers(validate)
     for _ in range(2):
