@@ -18,7 +18,7 @@ from devmod_opencl._device import OpenCLDevice
 
 LIST = "import devmod\nfor each in devmod.devices():\n    if each.kind == 'opencl': print(each.index, each.platform)"
 #: No variable of the user chooses drivers or libraries.
-UNSET = {**dict.fromkeys(_intel.LOADER_VARIABLES, ""), "LD_LIBRARY_PATH": "", "DEVMOD_DEVICE": ""}
+UNSET = {**dict.fromkeys(_intel.LOADER_VARIABLES, ""), "LD_LIBRARY_PATH": "", "DEVMOD_DEVICE": "", "DEVMOD_PLUGINS_ALLOW": "devmod-opencl"}
 
 
 def platforms(**environment: str) -> list[str]:

@@ -78,9 +78,9 @@ except devmod.FormatError as error:
 def test_a_damaged_binary_does_not_end_the_process(binary: bytes, tmp_path: Path) -> None:
     rng = random.Random(5)
     body = binary.index(b"BC\xc0\xde")
-    count = int(os.environ.get("DEVMOD_TEST_BINARIES", "6"))
+    count = int(os.environ.get("DEVMOD_TEST_BINARIES", "2"))
     number = refused = 0
-    while number < count or refused < count // 3:  # not every damage makes the compiler crash
+    while number < count or refused < max(1, count // 3):  # not every damage makes the compiler crash
         data = bytearray(binary)
         for _ in range(8):  # a single flipped bit often hits code that the kernel does not use
             data[rng.randrange(body, body + 35000)] ^= 1 << rng.randrange(8)
@@ -153,16 +153,11 @@ def no_link(device: Any, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(_linker, "_LIBRARIES", ("-l-missing",))
 
 
-def test_the_linker_is_tried_once(no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(2):
-        monkeypatch.setattr(_linker, "_tried", set())  # as in a new process
-        assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
-    assert len(trials) == 1
-
-
-def test_the_linker_is_tried_again_after_a_change_of_path(no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_linker_is_tried_once_for_a_path(no_link: None, trials: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     path = os.environ["PATH"]
-    for number, value in enumerate((path, f"{path}{os.pathsep}/nowhere", path)):
+    for number, (value, count) in enumerate(((path, 1), (path, 1), (f"{path}{os.pathsep}/nowhere", 2), (path, 2))):
+        if number < 2:
+            monkeypatch.setattr(_linker, "_tried", set())  # as in a new process
         monkeypatch.setenv("PATH", value)
         assert devmod.create("opencl", f"// {number}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
     assert len(trials) == 2
