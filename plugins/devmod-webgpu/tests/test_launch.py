@@ -746,6 +746,7 @@ print("two")
 """
 
 
+@pytest.mark.volume  # that of devmod-opencl is in make test
 def test_two_devices(device: Any) -> None:
     if python(TWO_DEVICES) == "one\n":
         pytest.skip("there is one adapter here, OpenGL's included")
@@ -754,8 +755,8 @@ def test_two_devices(device: Any) -> None:
 def test_listing_devices_suppresses_output_of_the_drivers(device: Any) -> None:
     """Mesa's layer looks for a Wayland display, and libwayland reports a missing XDG_RUNTIME_DIR each time."""
     clean = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
-    done = subprocess.run([sys.executable, "-m", "devmod", "devices"], env=clean, capture_output=True, text=True, check=False)
     clean["DEVMOD_PLUGINS_ALLOW"] = "devmod-runtime,devmod-webgpu"
+    done = subprocess.run([sys.executable, "-m", "devmod", "devices"], env=clean, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "webgpu" in done.stdout
 
@@ -1127,6 +1128,9 @@ end.set()
 
 
 @pytest.mark.row("R37")
-@pytest.mark.parametrize(("ask", "expected"), [("double(x, grid=1)", 7), ("pass", 3), ("x.copy_from(np.zeros(1, 'uint32'))", 0)])
+@pytest.mark.parametrize(
+    ("ask", "expected"),
+    [("double(x, grid=1)", 7), pytest.param("pass", 3, marks=pytest.mark.volume), ("x.copy_from(np.zeros(1, 'uint32'))", 0)],
+)
 def test_operations_after_an_interrupted_launch_follow_it(device: Any, ask: str, expected: int) -> None:
     assert python(INTERRUPT + LATE_SUBMISSION.replace("ASK", ask)) == f"interrupted\n[{expected}]\n"
