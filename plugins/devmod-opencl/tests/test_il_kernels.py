@@ -23,7 +23,8 @@ def module_of(target: str, text: str = "") -> devmod.Module:
 
 
 @pytest.fixture(params=[pytest.param("source", marks=pytest.mark.volume), "SPIR-V"])
-def target(request: pytest.FixtureRequest) -> str:
+def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("DEVMOD_OPENCL_TRIAL", "0")  # a trial builds everything once more; test_il.py has the tests of it
     name: str = request.param
     devices = [each for each in devmod.devices() if each.kind == "opencl"]
     if not devices:

@@ -73,6 +73,7 @@ def test_the_wheel_is_not_opened_where_the_loader_lists_the_runtime(monkeypatch:
     assert [handle.int_ptr for handle in _driver.list_devices()] == [handle.int_ptr for handle in handles]
 
 
+@pytest.mark.volume_but("text", "other")
 @pytest.mark.parametrize("damage", ["text", "other", "missing"])
 def test_a_damaged_wheel_leaves_the_other_devices(damage: str, tmp_path: Path) -> None:
     info = tmp_path / "intel_opencl_rt-2099.0.dist-info"
