@@ -22,7 +22,7 @@ from backend_checks import (
     run_in_threads,
     run_python,
 )
-from vulkan_kernels import ADD, SLOW, TWICE, adder, blocked, compiled, fresh, is_done, kernel, packed, shader, words
+from vulkan_kernels import ADD, SLOW, TWICE, adder, blocked, compiled, is_done, kernel, packed, shader, words
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
@@ -997,13 +997,6 @@ def test_a_bundle_selects_the_best_variant_for_the_device(device: Any) -> None:
     a, b, c = host_arrays()
     tree["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
-
-
-def test_a_module_is_built_for_the_device_of_its_arrays(device: Any) -> None:
-    module = fresh(ADD, "add")
-    a, b, c = (device.from_numpy(each) for each in host_arrays())
-    module["add"](a, b, c, 64, grid=1)
-    np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
 
 
 TWO_DEVICES = """

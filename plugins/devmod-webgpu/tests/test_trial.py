@@ -161,15 +161,6 @@ def test_the_error_if_no_process_can_be_started(device: Any, monkeypatch: pytest
     assert module.get_function("k")
 
 
-def test_the_error_of_an_invalid_shader_has_the_place_the_message_and_the_line(device: Any) -> None:
-    text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0].b = 1.0; }"
-    assert message_of(create(text)) == (
-        f"{device.name} cannot build the webgpu source: k.wgsl:2:43: invalid field accessor `b`\n"
-        "   @compute @workgroup_size(1) fn k() { x[0].b = 1.0; }\n"
-        "                                             ^ invalid accessor"
-    )
-
-
 def test_an_interrupted_trial_stops_its_process(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_webgpu import _trial
 
