@@ -97,9 +97,9 @@ else:
 """
 
 
-def test_a_copy_between_two_devices(device: Any) -> None:
-    if device.platform != "Portable Computing Language":
-        pytest.skip("only PoCL can show several devices of one processor")
+@pytest.mark.usefixtures("pocl")
+def test_a_copy_between_two_devices() -> None:
+    """Only PoCL can show several devices of one processor."""
     run_python(TWO_DEVICES, POCL_DEVICES="pthread pthread")
 
 
@@ -156,9 +156,9 @@ print("done")
 """
 
 
-def test_a_full_device_loses_nothing(device: Any) -> None:
-    if device.platform != "Portable Computing Language":
-        pytest.skip("the memory of other devices is not that of the process")
+@pytest.mark.usefixtures("pocl")
+def test_a_full_device_loses_nothing() -> None:
+    """The memory of other devices than PoCL's is not that of the process."""
     assert run_python(LITTLE_MEMORY, PYTHONPATH=str(Path(__file__).parent)) == "done\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def module(device: Any) -> Any:
 
 
 @pytest.mark.row("R34", "R35")
-@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000])
+@pytest.mark.parametrize("n", [31, 32, 1000])
 def test_names_and_threads_compute_the_whole_array(n: int, module: Any) -> None:
     x = np.arange(n, dtype="float32")
     for block in (None, 1, 64):
@@ -175,7 +176,7 @@ ENDLESS = """
 import os, signal, sys, threading
 import numpy as np, devmod
 device = devmod.device("opencl")
-endless = devmod.compile(sys.argv[1], "opencl")["endless"].on(device)
+endless = devmod.load(sys.argv[1])["endless"].on(device)
 host = np.zeros(64, "int32")
 x = device.from_numpy(host)
 endless(x, 0, threads=64)  # it is built, and ends
@@ -190,8 +191,8 @@ waits = {
 }
 if sys.argv[2] == "host array again":
     endless(host, 0, grid=1, block=64)
-threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     if sys.argv[2] in ("stream", "event", "array"):
         endless(x, 1, threads=64)
     waits[sys.argv[2]]()
@@ -202,11 +203,13 @@ os._exit(0)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
-@pytest.mark.volume_but("first-stream", "first-event", "first-array", "first-time", "second-host array", "second-host array again")
-@pytest.mark.parametrize("what", ["stream", "event", "array", "time", "host array", "host array again"])
-def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, device: Any) -> None:
+@pytest.mark.parametrize(
+    "what", ["stream", pytest.param("event", marks=pytest.mark.volume), "array", "time", "host array", "host array again"]
+)
+def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, device: Any, tmp_path: Path) -> None:
     source = "kernel void endless(global volatile int *x, int on) { while (on && x[0] == 0) { } x[1] = 1; }"
+    devmod.save(devmod.compile(source, "opencl"), file := tmp_path / "endless.devmod")
     done = subprocess.run(
-        interruptible_python("-W", "ignore", "-c", ENDLESS, source, what), capture_output=True, text=True, timeout=HANGS, check=False
+        interruptible_python("-W", "ignore", "-c", ENDLESS, str(file), what), capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

@@ -551,10 +551,11 @@ check_two_devices(adder()["add"], *devices, grid=1, block=64)
 
 
 @pytest.mark.row("R33", "R34")
-def test_two_devices(device: Any) -> None:
-    if device.platform != "Portable Computing Language":
-        pytest.skip("only PoCL can show several devices of one processor")
-    run_python(TWO_DEVICES, POCL_DEVICES="pthread pthread", PYTHONPATH=str(Path(__file__).parent))
+@pytest.mark.usefixtures("pocl")
+def test_two_devices() -> None:
+    """Only PoCL can show several devices of one processor."""
+    path = str(Path(__file__).parent)
+    run_python(TWO_DEVICES, POCL_DEVICES="pthread pthread", DEVMOD_PLUGINS_ALLOW="devmod-opencl", PYTHONPATH=path)
 
 
 @pytest.mark.row("R34")

@@ -28,6 +28,10 @@ def run_add(function: Any, n: int = 64, scale: float = 1) -> None:
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch, device: Any) -> list[str]:
     """Return the options of each source that the driver builds, a list that grows."""
+    return watch_builds(monkeypatch)
+
+
+def watch_builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from devmod_opencl import _driver
 
     options_of_builds: list[str] = []
@@ -199,7 +203,7 @@ def test_the_error_without_a_driver_has_the_command_that_installs_one(break_it: 
         "    except devmod.DeviceNotFoundError as error: print(error)\n"
         "assert not [each for each in devmod.devices() if each.kind == 'opencl']\n"
     )
-    lines = run_python(program, OCL_ICD_VENDORS="none").splitlines()  # without Intel's runtime
+    lines = run_python(program, OCL_ICD_VENDORS="none", DEVMOD_PLUGINS_ALLOW="devmod-opencl").splitlines()  # without Intel's runtime
     assert len(lines) == 3
     assert len({*lines}) == 1
     if text is not None:
@@ -209,9 +213,8 @@ def test_the_error_without_a_driver_has_the_command_that_installs_one(break_it: 
         assert 'pip install "devmod-opencl[pocl]"' in lines[0]
 
 
-def test_pocl_without_a_writable_cache(device: Any, tmp_path: Path) -> None:
-    if device.platform != "Portable Computing Language":
-        pytest.skip("the first device is not PoCL's")
+@pytest.mark.usefixtures("pocl")
+def test_pocl_without_a_writable_cache(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     program = "import devmod\ntry: devmod.device('opencl')\nexcept devmod.DeviceNotFoundError as error: print(error)"
     drivers = {"OCL_ICD_VENDORS": str(tmp_path), "DEVMOD_DEVICE": ""}  # PoCL's wheel alone
@@ -250,11 +253,9 @@ def no_cache_of_the_driver(device: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_launch, "_KEEP_BUILDS", ())
 
 
-def test_a_driver_that_keeps_its_builds_gets_no_second_cache(
-    device: Any, builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    if device.platform != "Portable Computing Language":
-        pytest.skip("the device is not PoCL's, which keeps its builds")
+@pytest.mark.usefixtures("pocl")
+def test_a_driver_that_keeps_its_builds_gets_no_second_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    builds = watch_builds(monkeypatch)
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
     for _ in range(2):
         run_add(adder(ADD + "// no second cache")["add"])
@@ -421,9 +422,8 @@ def test_errors_have_the_output_of_the_compiler(device: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*has the name of a built-in function:UserWarning")
-def test_a_kernel_that_pocl_renames_is_named(device: Any) -> None:
-    if device.platform != "Portable Computing Language":
-        pytest.skip("the first device is not PoCL's")
+@pytest.mark.usefixtures("pocl")
+def test_a_kernel_that_pocl_renames_is_named() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.compile("kernel void step(global float *x) { x[0] = 1; }", "opencl")["step"]
     assert str(caught.value) == (

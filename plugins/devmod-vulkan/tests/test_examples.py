@@ -22,7 +22,7 @@ sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
 from cases import CASES  # noqa: E402
 
 
-@pytest.fixture(scope="module", params=["slangpy", "glslangValidator"])
+@pytest.fixture(scope="module", params=["slangpy", pytest.param("glslangValidator", marks=pytest.mark.volume)])
 def module(request: pytest.FixtureRequest) -> devmod.Module:
     """The examples, compiled by the library of a wheel and by a program."""
     sources = sorted((REPOSITORY / "examples" / "vulkan").glob("*.comp"))

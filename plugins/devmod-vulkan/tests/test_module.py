@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -565,9 +566,9 @@ for _ in range(10):
     shutil.rmtree({str(tmp_path / "vulkan")!r}, ignore_errors=True)
 """
     environment = {**os.environ, "DEVMOD_CACHE_DIR": str(tmp_path), "DEVMOD_VULKAN_VALIDATE": ""}
-    running = [subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE) for _ in range(3)]
-    assert [each.communicate(timeout=600)[1] for each in running] == [b""] * 3
-    assert [each.returncode for each in running] == [0] * 3
+    running = [subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE) for _ in range(2)]
+    assert [each.communicate(timeout=600)[1] for each in running] == [b""] * 2
+    assert [each.returncode for each in running] == [0] * 2
 
 
 def test_without_a_cache_folder_the_shader_is_built(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -584,13 +585,13 @@ def test_arrays_are_pieces_of_blocks(device: Any) -> None:
 
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
-        alive: list[tuple[Any, Any]] = []
-        for _ in range(150):
-            values = rng.integers(0, 2**32, int(rng.choice([1, 3, 64, 1000, 70_000, 2_000_000])), "uint32")
-            alive.append((values, device.from_numpy(values)))
+        alive: list[tuple[int, Any]] = []
+        for turn in range(150):
+            value = 1000 * seed + turn  # no other array has it
+            alive.append((value, device.from_numpy(np.full(rng.choice([1, 3, 64, 1000, 70_000, 2_000_000]), value, "uint32"))))
             while len(alive) > rng.integers(1, 12):
                 wanted, array = alive.pop(rng.integers(len(alive)))
-                np.testing.assert_array_equal(array.numpy(), wanted)
+                assert (array.numpy() == wanted).all()
 
     before = pieces(device)
     assert run_in_threads(work, range(4)) == [None] * 4
@@ -656,9 +657,9 @@ def test_the_list_of_free_pieces_is_rebuilt_from_the_leases() -> None:
     assert block.free == [(0, 256), (512, 256)]
 
 
-@pytest.mark.parametrize("nbytes", [1, 5, 8 << 20, (8 << 20) + 1, 50_000_003])
+@pytest.mark.parametrize("nbytes", [1, 5, (8 << 20) + 1, 20_000_003])
 def test_copies_of_every_size(nbytes: int, device: Any) -> None:
-    values: Any = np.random.default_rng(nbytes).integers(0, 256, nbytes, "uint8")
+    values: Any = np.resize(np.arange(251, dtype="uint8"), nbytes)
     array = device.from_numpy(values)
     np.testing.assert_array_equal(array.numpy(), values)
     device.write(array.memory, memoryview(values[::-1].copy()), device.default_stream)
@@ -724,7 +725,7 @@ def test_the_error_without_a_driver_has_the_install_command(break_it: str, text:
         "    except devmod.DeviceNotFoundError as error: print(error)\n"
         "assert not [each for each in devmod.devices() if each.kind == 'vulkan']\n"
     )
-    lines = python(program).splitlines()
+    lines = python(program, DEVMOD_PLUGINS_ALLOW="devmod-vulkan").splitlines()  # no other driver is opened
     assert lines == [text] * 3
 
 
@@ -744,16 +745,10 @@ def test_the_error_without_a_device_has_the_install_command(tmp_path: Path) -> N
 
 def test_devmod_vulkan_device_selects_the_first_device(device: Any) -> None:
     program = "import devmod\ntry: print(devmod.device('vulkan').name)\nexcept devmod.DeviceNotFoundError as error: print(error)"
-    for value in ("0", device.name, device.name[:6].upper()):
-        assert python(program, DEVMOD_VULKAN_DEVICE=value).strip()
-    listed = python(
-        "import devmod\nprint('; '.join(f'{each.index} {each.name}' for each in devmod.devices() if each.kind == 'vulkan'))",
-        DEVMOD_VULKAN_DEVICE="",
-    ).strip()
-    for value in ("97", "99999999999999999999", "no such device"):
-        assert python(program, DEVMOD_VULKAN_DEVICE=value).strip() == (
-            f"DEVMOD_VULKAN_DEVICE is {value!r}: expected the number of a Vulkan device, or a part of its name. Devices: {listed}"
-        )
+    assert python(program, DEVMOD_VULKAN_DEVICE=device.name[:6].upper()).strip().startswith(device.name[:6])
+    assert python(program, DEVMOD_VULKAN_DEVICE="no such device").startswith(
+        "DEVMOD_VULKAN_DEVICE is 'no such device': expected the number"
+    )
 
 
 def test_gpus_come_before_cpus(device: Any) -> None:
@@ -768,6 +763,14 @@ def test_gpus_come_before_cpus(device: Any) -> None:
         monkey.setenv("DEVMOD_VULKAN_DEVICE", value)
         listed = preferred_first([found[0], other])
         assert (listed[0], len(listed)) == (first, 2)
+    for value in ("97", "99999999999999999999", "no such device"):
+        monkey.setenv("DEVMOD_VULKAN_DEVICE", value)
+        with pytest.raises(devmod.DeviceNotFoundError) as caught:
+            preferred_first([found[0], other])
+        assert str(caught.value) == (
+            f"DEVMOD_VULKAN_DEVICE is {value!r}: expected the number of a Vulkan device, or a part of its name. Devices: 0 {found[0].name}; "
+            "1 Some GPU"
+        )
     monkey.undo()
 
 
@@ -818,10 +821,10 @@ atexit.register(lambda: f(arrays[0], grid=16))
 """
 
 
-@pytest.mark.parametrize("validate", ["", "1"])
+@pytest.mark.parametrize("validate", ["", pytest.param("1", marks=pytest.mark.volume)])
 def test_nothing_needs_to_be_closed_at_interpreter_shutdown(validate: str, device: Any) -> None:
     needs_layers(validate)
-    for _ in range(1 if validate else 3):
+    for _ in range(2):
         assert python(LEAVING.replace("CODE", repr(shader(TWICE).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
 
 
@@ -844,10 +847,10 @@ time.sleep(0.01)  # most of the threads are in a call of the driver now
 """
 
 
-@pytest.mark.parametrize("validate", ["", "1"])
+@pytest.mark.parametrize("validate", ["", pytest.param("1", marks=pytest.mark.volume)])
 def test_a_daemon_thread_may_wait_for_the_device_at_interpreter_shutdown(validate: str, device: Any) -> None:
     needs_layers(validate)
-    for _ in range(4):
+    for _ in range(2):
         assert python(WAITING.replace("CODE", repr(shader(SLOW).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
 
 
@@ -872,7 +875,7 @@ if OPENED:
         while not done.is_set(): launch(); device.synchronize()
     threads += [threading.Thread(target=keep_going) for _ in range(2)]
     for each in threads: each.start()
-for _ in range(3):
+for _ in range(2):
     child = os.fork()
     if not child:
         signal.alarm(300)
@@ -897,18 +900,18 @@ def test_a_forked_process_cannot_use_the_device(opened: bool, device: Any) -> No
         "vulkan devices cannot be used in this process: it was forked after their driver was opened, and a driver works only in the process "
         "that opened it. Start processes that use devices with multiprocessing's 'spawn' or 'forkserver'"
     )
-    assert python(program) == f"{error}\n" * 3
+    assert python(program) == f"{error}\n" * 2
+
+
+@cache
+def problem_of_layers() -> str:
+    program = "import devmod\ntry: devmod.device('vulkan'); print()\nexcept devmod.DeviceNotFoundError as error: print(error)"
+    return python(program, DEVMOD_VULKAN_VALIDATE="1").strip()
 
 
 def needs_layers(validate: str) -> None:
-    if not validate:
-        return
-    reason = python(
-        "import devmod\ntry: devmod.device('vulkan'); print()\nexcept devmod.DeviceNotFoundError as error: print(error)",
-        DEVMOD_VULKAN_VALIDATE="1",
-    ).strip()
-    if reason:
-        pytest.skip(reason)
+    if validate and problem_of_layers():
+        pytest.skip(problem_of_layers())
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import pytest
-
 import devmod
 
 ADD = """
@@ -47,6 +45,8 @@ def compiled(source: str, name: str = "k", target: str = "vulkan") -> devmod.Mod
     try:
         return devmod.compile(source.strip(), target, name=name, language="GLSL")
     except devmod.ToolchainNotFoundError as error:
+        import pytest  # 0.3 s, which processes of tests need not take
+
         pytest.skip(str(error))
 
 

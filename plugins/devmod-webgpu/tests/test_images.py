@@ -187,12 +187,12 @@ def test_launches_that_share_an_image_run_in_order(device: Any) -> None:
 def test_images_stay_alive_while_work_is_queued(device: Any) -> None:
     read = devmod.compile(READ, "webgpu")["read"]
     x = device.zeros(1, "float32")
-    for number in range(20):
+    for number in range(8):
         launch = read.bind(device.image_from_numpy(np.full((256, 256), number, "float32")), x, grid=1)
         launch()
         del launch
         gc.collect()
-    assert x.numpy() == 19
+    assert x.numpy() == 7
 
 
 def test_images_beside_host_arrays_and_constants(device: Any) -> None:

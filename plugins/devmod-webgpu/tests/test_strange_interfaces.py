@@ -84,7 +84,7 @@ def attempt():
 
 
 ran = 0
-for _ in range(250):
+for _ in range(150):
     try:
         rng.choice([attempt, attempt, image_attempt])()
         ran += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import devmod
@@ -18,6 +19,10 @@ fn add(@builtin(global_invocation_id) id: vec3u) {
     if id.x < scalars.n { c[id.x] = a[id.x] + b[id.x]; }
 }
 """
+
+
+#: The environment of a process that imports this file. It opens no other driver, and starts no process for trials, which test_trial.py shows.
+ALONE = {"PYTHONPATH": str(Path(__file__).parent), "DEVMOD_PLUGINS_ALLOW": "devmod-webgpu", "DEVMOD_WEBGPU_TRIAL": "0"}
 
 
 def adder() -> Any:
