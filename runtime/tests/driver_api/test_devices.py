@@ -45,6 +45,8 @@ def test_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None
     assert device.free_memory() == free
 
 
+@pytest.mark.volume_but("cuda-ctypes", "rocm")
+@pytest.mark.each_driver
 @pytest.mark.row("R23", "R39")
 def test_listing_devices_opens_no_context(vendor: Vendor, environment: dict[str, str], standin: StandinDriver) -> None:
     program = """
@@ -266,8 +268,9 @@ def test_a_forked_process_cannot_use_the_device(vendor: Vendor, environment: dic
     )
 
 
-@posix
 @pytest.mark.volume_but("cuda-ctypes")
+@pytest.mark.each_driver
+@posix
 def test_a_process_forked_before_the_driver_was_opened(vendor: Vendor, environment: dict[str, str]) -> None:
     program = (
         f"import os, sys, devmod, devmod_{vendor.kind}\n"
