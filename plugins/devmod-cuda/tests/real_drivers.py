@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def present(runtime: VendorRuntime) -> VendorRuntime:
     return runtime
 
 
+@cache
 def version_of(runtime: VendorRuntime) -> int:
     """Return the version of CUDA that a driver supports, such as 12020."""
     program = f"import ctypes; version = ctypes.c_int(); ctypes.CDLL({CUDA.library!r}).cuDriverGetVersion(ctypes.byref(version)); print(version.value)"

@@ -11,7 +11,6 @@ from slang_computations import KERNELS, check
 import devmod
 
 
-@pytest.mark.each_driver
 @pytest.mark.parametrize("name", KERNELS)
 def test_results(device: Any, name: str) -> None:
     check(name, "cuda -arch=compute_80")

@@ -38,6 +38,7 @@ print(device.arch, device.driver_version)
 """
 
 
+@pytest.mark.volume_but("12000-sm_90:ptx8.0 CUDA 12.0", "13000-sm_90:ptx9.0 CUDA 13.0")
 @pytest.mark.parametrize(
     ("version", "arch"), [("12000", "sm_90:ptx8.0 CUDA 12.0"), ("12060", "sm_90:ptx8.5 CUDA 12.6"), ("13000", "sm_90:ptx9.0 CUDA 13.0")]
 )

@@ -105,6 +105,7 @@ def test_no_driver_library() -> None:
     )
 
 
+@pytest.mark.volume_but("ctypes")  # test_a_driver_that_does_not_start has an error of pycuda
 @pytest.mark.each_driver
 def test_no_device(environment: dict[str, str]) -> None:
     why = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
@@ -178,6 +179,7 @@ def test_a_pycuda_that_needs_a_newer_driver(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.volume_but("cuDeviceGetCount", "cuDeviceGetAttribute")
 @pytest.mark.parametrize("call", ["cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem", "cuDeviceGetAttribute"])
 def test_a_driver_that_does_not_describe_its_devices(call: str, environment: dict[str, str]) -> None:
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL=f"{call}=46") == (

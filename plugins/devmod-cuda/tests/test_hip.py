@@ -20,7 +20,7 @@ from cases import SMALL_CASES  # noqa: E402
 TARGET = "cuda -arch=compute_75"
 
 
-@pytest.mark.volume_but("warps.hip")
+@pytest.mark.volume
 @pytest.mark.parametrize("name", ["warps.hip", "warps.cu"])
 def test_one_source_of_both_vendors(name: str, device: Any) -> None:
     check(compiled(name, "rocm -arch=gfx1100", TARGET), device)
@@ -31,6 +31,7 @@ def test_a_kept_source(device: Any) -> None:
 
 
 @pytest.mark.row("R37")
+@pytest.mark.volume_but("reduction-sum", "softmax-softmax")
 @pytest.mark.parametrize(("stem", "case"), EXAMPLES.items())
 def test_an_example_for_rocm(stem: str, case: str, device: Any) -> None:
     source = REPOSITORY / "examples/rocm" / f"{stem}.hip"

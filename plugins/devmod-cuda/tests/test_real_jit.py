@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +106,19 @@ def test_the_newest_ptx_of_a_driver(compiler: Compiler) -> None:
     )
 
 
-@pytest.mark.parametrize("arch", ["75", "80", "90"])
-def test_ptx_of_llvm_ir_is_taken(compiler: Compiler, arch: str) -> None:
-    module = devmod.compile(LLVM_IR, f"cuda -arch=compute_{arch}", language="LLVM IR", options="--cuda-feature=+ptx80")
-    text = code_of(module).decode()
-    (cubin,) = compiler.build((f"sm_{arch}", text))
-    assert places(read_cubin(cubin)) == places(read_ptx(text)) == {"scale": [(0, 8), (8, 4), (16, 8), (24, 8)]}
+def test_ptx_of_llvm_ir_is_taken(compiler: Compiler) -> None:
     spec = devmod.plugins.find_spec("cuda")
     assert spec is not None
     assert spec.architecture is not None
-    assert spec.architecture("cubin", cubin) == f"sm_{arch}"
+    texts = {
+        f"sm_{arch}": code_of(
+            devmod.compile(LLVM_IR, f"cuda -arch=compute_{arch}", language="LLVM IR", options="--cuda-feature=+ptx80")
+        ).decode()
+        for arch in ("75", "80", "90")
+    }
+    for (arch, text), cubin in zip(texts.items(), compiler.build(*texts.items()), strict=True):
+        assert places(read_cubin(cubin)) == places(read_ptx(text)) == {"scale": [(0, 8), (8, 4), (16, 8), (24, 8)]}
+        assert spec.architecture("cubin", cubin) == arch
 
 
 @pytest.mark.row("R40")
@@ -129,17 +133,19 @@ def test_ptx_that_is_too_new_for_a_driver(compiler: Compiler) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [*sorted(path.name for path in EXAMPLES.glob("*.cu")), "clang-O0.ptx", "clang-O2.ptx"])
-def test_the_readers_of_ptx_and_of_cubins_agree_with_the_compiler(compiler: Compiler, name: str) -> None:
+@cache
+def example_texts() -> dict[str, str]:
+    """Return the PTX of the examples and of clang, by their names."""
+    texts = {path.name: code_of(devmod.compile(path, "cuda -arch=compute_80")).decode() for path in sorted(EXAMPLES.glob("*.cu"))}
+    return texts | {name: (FOLDER / "vectors" / name).read_text() for name in ("clang-O0.ptx", "clang-O2.ptx")}
+
+
+def test_the_readers_of_ptx_and_of_cubins_agree_with_the_compiler(compiler: Compiler) -> None:
     """The same text with the driver's version in its first line: the examples, and what clang writes."""
-    if name.endswith(".ptx"):
-        text = (FOLDER / "vectors" / name).read_text()
-    else:
-        text = code_of(devmod.compile(EXAMPLES / name, "cuda -arch=compute_80")).decode()
-    text = re.sub(r"\.version \S+", f".version {compiler.ptx}", text, count=1)
-    (cubin,) = compiler.build(("sm_80", text))
-    assert isinstance(cubin, bytes), cubin
-    ptx, built = read_ptx(text), read_cubin(cubin)
-    assert ptx
-    assert places(built) == places(ptx)
-    assert {entry: each.block for entry, each in built.items()} == {entry: each.block for entry, each in ptx.items()}
+    texts = {name: re.sub(r"\.version \S+", f".version {compiler.ptx}", text, count=1) for name, text in example_texts().items()}
+    for (name, text), cubin in zip(texts.items(), compiler.build(*(("sm_80", text) for text in texts.values())), strict=True):
+        assert isinstance(cubin, bytes), (name, cubin)
+        ptx, built = read_ptx(text), read_cubin(cubin)
+        assert ptx, name
+        assert places(built) == places(ptx), name
+        assert {entry: each.block for entry, each in built.items()} == {entry: each.block for entry, each in ptx.items()}, name

@@ -25,8 +25,16 @@ TOO_OLD = (
 
 
 @pytest.fixture(params=DRIVERS, ids=lambda runtime: runtime.name)
-def driver(request: pytest.FixtureRequest) -> VendorRuntime:
+def each_version(request: pytest.FixtureRequest) -> VendorRuntime:
     """NVIDIA's driver of each supported version."""
+    return present(request.param)
+
+
+@pytest.fixture(
+    params=[*(pytest.param(each, marks=pytest.mark.volume) for each in DRIVERS[:-1]), DRIVERS[-1]], ids=lambda runtime: runtime.name
+)
+def driver(request: pytest.FixtureRequest) -> VendorRuntime:
+    """NVIDIA's newest driver. The older versions are volume."""
     return present(request.param)
 
 
@@ -171,7 +179,7 @@ def test_a_forked_child_has_the_failure_of_its_parent(driver: VendorRuntime, cud
 NEWER = {"cuFuncGetParamInfo": 12040, "cuEventElapsedTime_v2": 12080}
 
 
-def test_a_driver_has_the_functions_that_devmod_calls(driver: VendorRuntime) -> None:
+def test_a_driver_has_the_functions_that_devmod_calls(each_version: VendorRuntime) -> None:
     """Each symbol in the sources, of the shared table and of single calls."""
     import devmod_cuda
     import devmod_runtime.driver_api
@@ -182,11 +190,11 @@ def test_a_driver_has_the_functions_that_devmod_calls(driver: VendorRuntime) -> 
             text = file.read_text()
             names |= set(re.findall(r'(?:symbol|check)\(\s*"(cu\w+)"', text))
     assert len(names) > 55
-    real, version = symbols(driver.path / CUDA.library), version_of(driver)
+    real, version = symbols(each_version.path / CUDA.library), version_of(each_version)
     assert names - real == {name for name, first in NEWER.items() if first > version}
 
 
-def test_a_driver_has_the_functions_that_pycuda_links_with(driver: VendorRuntime) -> None:
+def test_a_driver_has_the_functions_that_pycuda_links_with(each_version: VendorRuntime) -> None:
     """It is built with the headers of CUDA 12.0 (tools/build_pycuda.py)."""
     if missing_driver("pycuda"):
         pytest.skip(missing_driver("pycuda"))
@@ -196,7 +204,7 @@ def test_a_driver_has_the_functions_that_pycuda_links_with(driver: VendorRuntime
     (file,) = Path(spec.submodule_search_locations[0]).glob("_driver*.so")
     names = symbols(file, "--undefined-only")
     assert len(names) > 100
-    assert names <= symbols(driver.path / CUDA.library)
+    assert names <= symbols(each_version.path / CUDA.library)
 
 
 CALLS = """
@@ -229,10 +237,10 @@ print("param_places", driver.param_places(0))
 """
 
 
-def test_each_call_of_devmod_has_an_answer_of_the_driver(driver: VendorRuntime) -> None:
+def test_each_call_of_devmod_has_an_answer_of_the_driver(each_version: VendorRuntime) -> None:
     """A function that the driver lacks is an error of ours; no call ends the process."""
-    lines = dict(line.split(" ", 1) for line in driver.run(CALLS).splitlines())
-    version = version_of(driver)
+    lines = dict(line.split(" ", 1) for line in each_version.run(CALLS).splitlines())
+    version = version_of(each_version)
     assert lines.pop("param_places") == ("None" if version < NEWER["cuFuncGetParamInfo"] else "[]")
     assert lines.pop("param_info") == f"CUDA_ERROR_{'NOT_SUPPORTED' if version < NEWER['cuFuncGetParamInfo'] else 'INVALID_VALUE'}"
     elapsed = "NOT_SUPPORTED" if version < NEWER["cuEventElapsedTime_v2"] else "INVALID_HANDLE"

@@ -64,6 +64,7 @@ def test_samplers(filter_: str, address: str, normalized: bool, device: Any) -> 
     )
 
 
+@pytest.mark.volume_but("rgba32float", "rg16snorm")
 @pytest.mark.parametrize("format_", ["rgba32float", "rgba8unorm", "rg16snorm", "r16float"])
 def test_one_call_for_cuda_vulkan_and_webgpu(format_: str, device: Any) -> None:
     kinds = ["vulkan", "webgpu"]

@@ -25,6 +25,7 @@ def test_vadd(device: Any) -> None:
     )
 
 
+@pytest.mark.volume
 @pytest.mark.row("R35", "R37")
 def test_matmul(device: Any) -> None:
     check_matmul(*only_function("matmul", "cuda"), device, block=(8, 8))

@@ -1,7 +1,7 @@
 /* Connections on TCP. The runner listens on the loopback interface alone: a board is reached through a forwarded port (adb, ssh).
  *
- * A client first sends 64 bytes: the secret of DEVMOD_HEXAGON_SECRET, padded with zeros. A wrong secret ends the connection, and so do ten
- * seconds without one: each connection has a process.
+ * A client first sends 64 bytes: the secret of DEVMOD_HEXAGON_SECRET, padded with zeros. A wrong secret ends the connection, and so do
+ * SECONDS without one: each connection has a process.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 
 #include "runner.h"
 
-enum { SECRET = 64, SHORTEST_SECRET = 32, SECONDS = 10 };
+enum { SECRET = 64, SHORTEST_SECRET = 32 };
 
 static void fail(const char *text)
 {
@@ -48,7 +48,7 @@ static int has_secret(int connection, const uint8_t secret[SECRET])
     return is_equal(sent, secret);
 }
 
-void serve(int port)
+void serve(int port, int seconds)
 {
     const char *text = getenv("DEVMOD_HEXAGON_SECRET");
     uint8_t secret[SECRET] = {0};
@@ -58,6 +58,8 @@ void serve(int port)
 
     if (!text || strlen(text) < SHORTEST_SECRET || strlen(text) > SECRET)
         fail("DEVMOD_HEXAGON_SECRET must have 32 to 64 characters");
+    if (seconds < 1)
+        fail("expected a number of seconds above 0");
     memcpy(secret, text, strlen(text));
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 8))
@@ -72,7 +74,7 @@ void serve(int port)
             continue;
         if (fork() == 0) {
             close(listener);
-            alarm(SECONDS); /* SIGALRM ends the process */
+            alarm((unsigned)seconds); /* SIGALRM ends the process */
             if (!has_secret(connection, secret))
                 _exit(1);
             alarm(0);

@@ -1,11 +1,11 @@
 /* The loop of the runner. It reads requests from file 0 and writes replies to file 1 (docs/hexagon-runner.md).
  *
  *     runner ARENA_BYTES [FILE]
- *     runner ARENA_BYTES --listen PORT
+ *     runner ARENA_BYTES --listen PORT [SECONDS]
  *
  * With a FILE (a descriptor that the host has opened) the arena is that file's memory, which the host maps too. Without one, the
  * arena is the runner's own, and the host copies through the connection. With --listen the runner serves connections on
- * TCP, each in its own process (listen.c).
+ * TCP, each in its own process (listen.c). A client has SECONDS to send the secret, 10 without the argument.
  */
 #define _GNU_SOURCE /* POLLRDHUP */
 #include <limits.h>
@@ -331,7 +331,7 @@ int main(int count, char **texts)
 
     signal(SIGPIPE, SIG_IGN);
     if (count > 3 && strcmp(texts[2], "--listen") == 0)
-        serve(atoi(texts[3]));
+        serve(atoi(texts[3]), count > 4 ? atoi(texts[4]) : 10);
     else if (count > 2)
         file = atoi(texts[2]);
     frames_open(0, 1);

@@ -80,7 +80,7 @@ uint64_t call_function(uint32_t function, const uint32_t registers[REGISTERS], c
 /* -- listen.c */
 
 /* Wait for connections on a port of the loopback interface. Return in a new process for each, with the connection as files 0 and 1. */
-void serve(int port);
+void serve(int port, int seconds);
 
 /* -- fault.c */
 

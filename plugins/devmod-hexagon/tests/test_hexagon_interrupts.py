@@ -106,7 +106,7 @@ def start():
     armed = False
     device.runner().close()
 
-while landed < 60:
+while landed < 30:
     try:
         start()
     except KeyboardInterrupt:

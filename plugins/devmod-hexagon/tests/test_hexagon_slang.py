@@ -11,6 +11,7 @@ from slang_computations import PLAIN, check
 import devmod
 
 
+@pytest.mark.volume_but("saxpy", "particles", "halves", "functions", "atomics", "constants")
 @pytest.mark.parametrize("name", PLAIN)
 def test_results(device: Any, name: str) -> None:
     check(name, "hexagon -arch=v66")

@@ -50,7 +50,7 @@ def functions() -> tuple[list[list[str]], Any]:
     """Functions of 1 to 16 arguments of random types; each writes every argument to its place in `out`."""
     rng = random.Random(12)
     names = [*_C_TYPES, *_STRUCTS]
-    signatures = [[rng.choice(names) for _ in range(rng.randint(1, 16))] for _ in range(120)]
+    signatures = [[rng.choice(names) for _ in range(rng.randint(1, 16))] for _ in range(60)]
     lines = ["#include <stdint.h>", "#include <string.h>"]
     lines += [f"typedef struct {{ {body} }} {name};" for name, (body, _) in _STRUCTS.items()]
     for number, types in enumerate(signatures):
@@ -61,7 +61,7 @@ def functions() -> tuple[list[list[str]], Any]:
 
 
 @pytest.mark.row("R34")
-@pytest.mark.parametrize("number", range(120))
+@pytest.mark.parametrize("number", range(60))
 def test_arguments_are_placed_by_the_c_abi(device: Any, functions: Any, number: int) -> None:
     signatures, loaded = functions
     rng = random.Random(number)

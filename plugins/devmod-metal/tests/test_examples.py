@@ -49,18 +49,17 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
     assert found.error <= found.tolerance
 
 
-@pytest.mark.row("R37")
+@pytest.mark.volume
 def test_one_source(device: Any) -> None:
     # Slang gives no length of a buffer on Metal, and `sum` needs it.
     check_one_source(device, "Slang", "metal", [name for name in SLANG if name != "sum"])
 
 
-@pytest.mark.row("R37")
+@pytest.mark.volume
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     check_transformer(device, "metal", tmp_path)
 
 
-@pytest.mark.row("R37")
 def test_the_pictures(device: Any, tmp_path: Path) -> None:
     check_pictures(device, "metal", tmp_path)
 

@@ -25,6 +25,7 @@ def target(device: Any) -> str:
     return f"rocm -arch={device.arch.partition(':')[0] if on_hardware() else 'gfx1100'}"
 
 
+@pytest.mark.volume_but("warps.cu")
 @pytest.mark.usefixtures("emulator")
 @pytest.mark.parametrize("name", ["warps.cu", "warps.hip"])
 def test_one_source_of_both_vendors(name: str, device: Any) -> None:
@@ -32,6 +33,7 @@ def test_one_source_of_both_vendors(name: str, device: Any) -> None:
 
 
 @pytest.mark.row("R37")
+@pytest.mark.volume_but("reduction-sum")
 @pytest.mark.usefixtures("emulator")
 @pytest.mark.parametrize(("stem", "case"), EXAMPLES.items())
 def test_an_example_for_cuda(stem: str, case: str, device: Any) -> None:

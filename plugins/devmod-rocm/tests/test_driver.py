@@ -35,6 +35,7 @@ def runtime(folder: Path, name: str) -> str:
 # -- the library
 
 
+@pytest.mark.volume_but("libamdhip64.so", "libamdhip64.so.6")
 @pytest.mark.parametrize("name", ["libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"])
 def test_the_names_of_the_library(rocm_environment: dict[str, str], tmp_path: Path, name: str) -> None:
     if on_hardware():

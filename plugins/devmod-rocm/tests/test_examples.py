@@ -32,6 +32,7 @@ def payload() -> bytes:
 
 
 @pytest.mark.row("R37")
+@pytest.mark.volume_but("softmax", "sum")
 @pytest.mark.usefixtures("emulator")
 @pytest.mark.parametrize("name", [name for name in SMALL_CASES if name != "resize"])  # ROCm has no images
 def test_example(name: str, payload: bytes, device: Any) -> None:
@@ -40,6 +41,7 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
 
 
 @pytest.mark.row("R37")
+@pytest.mark.volume
 @pytest.mark.usefixtures("emulator")
 def test_one_source(device: Any) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
@@ -55,6 +57,7 @@ def test_a_stored_payload_of_opencl_c(device: Any) -> None:
 
 
 @pytest.mark.row("R37")
+@pytest.mark.volume
 @pytest.mark.usefixtures("emulator")
 def test_the_transformer(device: Any, tmp_path: Path) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
@@ -67,6 +70,7 @@ def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
     check_guard(device, f"rocm -arch={arch}")
 
 
+@pytest.mark.volume
 @pytest.mark.usefixtures("emulator")
 def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
     arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"

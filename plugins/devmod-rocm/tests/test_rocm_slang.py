@@ -6,6 +6,7 @@ import pytest
 from slang_computations import KERNELS, check
 
 
+@pytest.mark.volume_but("matmul", "wave", "halves")
 @pytest.mark.usefixtures("emulator", "device")
 @pytest.mark.parametrize("name", KERNELS)
 def test_results(name: str) -> None:

@@ -31,6 +31,7 @@ def test_new_arrays_are_complete_for_every_stream(device: Any, vendor: Vendor) -
     check_new_arrays(device, lambda: twice(x, grid=16, block=256))
 
 
+@pytest.mark.volume_but("cuda-ctypes")
 @pytest.mark.each_driver
 def test_large_copies_that_do_not_wait(device: Any) -> None:
     # Larger than the page-locked pieces of a copy in flight.

@@ -213,7 +213,7 @@ def test_a_launch_of_another_thread_does_not_overtake_its_launch_in_a_batch(
     def launch(value: int) -> None:
         threads.append(threading.Thread(target=run, args=(step, x, value), kwargs={"stream": stream}))
         threads[-1].start()
-        threads[-1].join(1)  # the second launch waits for the graph
+        threads[-1].join(0.2)  # the second launch waits for the graph
 
     graphs = device.context.graphs
     create = graphs.create
@@ -253,7 +253,7 @@ def test_another_thread_may_begin_a_batch_during_an_operation_that_a_capture_for
         if operation == call:
             monkeypatch.undo()
             thread.start()
-            begun.wait(1)  # the batch waits for the operation, or queues its launches one by one
+            begun.wait(0.2)  # the batch waits for the operation, or queues its launches one by one
         return real(driver, operation, *arguments)
 
     thread = threading.Thread(target=launch)

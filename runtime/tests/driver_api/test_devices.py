@@ -45,6 +45,7 @@ def test_the_device(device: Any, vendor: Vendor, standin: StandinDriver) -> None
     assert device.free_memory() == free
 
 
+@pytest.mark.volume_but("cuda-ctypes", "rocm")
 @pytest.mark.each_driver
 @pytest.mark.row("R23", "R39")
 def test_listing_devices_opens_no_context(vendor: Vendor, environment: dict[str, str], standin: StandinDriver) -> None:
@@ -102,6 +103,7 @@ print("done")
 """
 
 
+@pytest.mark.volume_but("cuda-ctypes")  # the plugins have tests of two devices with pycuda and with ROCm
 @pytest.mark.each_driver
 def test_two_devices(vendor: Vendor, environment: dict[str, str], executes: None, standin: StandinDriver) -> None:
     assert run(vendor, TWO_DEVICES, **environment, DEVMOD_STANDIN_DEVICES="2") == "done\n"
@@ -139,6 +141,7 @@ print(*(f"{code.decode()} {target}" for code, target in seen), sep=", ")
 
 
 @pytest.mark.row("R31")
+@pytest.mark.volume_but("cuda-ctypes")
 def test_a_replaced_compiler_is_called_once_for_each_architecture(
     vendor: Vendor, environment: dict[str, str], standin: StandinDriver
 ) -> None:
@@ -191,6 +194,7 @@ def skips_launches(vendor: Vendor) -> dict[str, str]:
     return {"DEVMOD_STANDIN_SKIP_LAUNCHES": "1"} if vendor.executes_slowly else {}
 
 
+@pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
 @pytest.mark.each_driver
 def test_the_end_of_a_process_is_silent(
     vendor: Vendor, environment: dict[str, str], skips_launches: dict[str, str], tmp_path: Path
@@ -254,6 +258,7 @@ print("parent")
 """
 
 
+@pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
 @pytest.mark.each_driver
 @posix
 def test_a_forked_process_cannot_use_the_device(vendor: Vendor, environment: dict[str, str], skips_launches: dict[str, str]) -> None:
@@ -263,6 +268,7 @@ def test_a_forked_process_cannot_use_the_device(vendor: Vendor, environment: dic
     )
 
 
+@pytest.mark.volume_but("cuda-ctypes")
 @pytest.mark.each_driver
 @posix
 def test_a_process_forked_before_the_driver_was_opened(vendor: Vendor, environment: dict[str, str]) -> None:
@@ -316,6 +322,7 @@ gc.collect()
 """
 
 
+@pytest.mark.volume_but("cuda-ctypes", "rocm")
 @pytest.mark.each_driver
 def test_an_illegal_address_loses_the_device(vendor: Vendor, environment: dict[str, str], executes: None) -> None:
     first, later, *calls, end = run(vendor, LOST, "-W", "error", **environment).split("\n")

@@ -100,6 +100,7 @@ def packed_kernel(vendor: Vendor) -> Any:
     return vendor.kernel(PACKED, [SPAN, MATRIX, COUNTED, Param("n", "scalar", "int32")])
 
 
+@pytest.mark.volume_but("cuda-ctypes")
 @pytest.mark.each_driver
 @pytest.mark.row("R34")
 def test_one_array_is_several_values_of_the_kernel(device: Any, vendor: Vendor, executes: None) -> None:
@@ -235,6 +236,7 @@ def test_calls_of_every_form(device: Any, add: Any) -> None:
     check_calls(device, add, block=32)
 
 
+@pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
 @pytest.mark.each_driver
 @pytest.mark.row("R32")
 def test_threads_launch_one_function_and_one_prepared_launch(device: Any, vendor: Vendor, executes: None) -> None:

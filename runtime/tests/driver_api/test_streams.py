@@ -22,6 +22,7 @@ def test_streams(device: Any, add: Any) -> None:
     check_streams(device, add, grid=1, block=64)
 
 
+@pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
 @pytest.mark.each_driver
 def test_deleted_streams(device: Any, add: Any) -> None:
     check_deleted_streams(device, add, grid=1, block=64)

@@ -5,17 +5,24 @@ file compiles and calls.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from devmod.backend import temporary_folder
 
+from ..drivers.build import CACHE
+
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
+#: Numbers without a suffix are floats in MSL.
+_FLAGS = ("-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-fsingle-precision-constant")
 _KERNEL = re.compile(r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
 #: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
 _ADDRESS_SPACE = re.compile(r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+)?\w+\s*[*&])")
@@ -137,16 +144,35 @@ def _in_cpp(text: str) -> str:
 
 
 @cache
+def _header() -> Path:
+    """Return a copy of the header that is precompiled, once for the same contents: parsing it takes most of the time of a small kernel."""
+    headers = (HEADER, HEADER.with_name("msl_textures.h"))
+    digest = hashlib.sha256("\n".join([str(_compiler()), *_FLAGS]).encode() + b"".join(each.read_bytes() for each in headers))
+    folder = CACHE / digest.hexdigest()[:16]
+    if not folder.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
+            made = Path(temporary) / "metal"
+            made.mkdir()
+            for each in headers:
+                shutil.copy(each, made)
+            command = [str(_compiler()), *_FLAGS, "-x", "c++-header", str(HEADER), "-o", str(made / f"{HEADER.name}.gch")]
+            subprocess.run(command, check=True, timeout=300)
+            with suppress(OSError):  # another process was first
+                made.rename(folder)
+    return folder / HEADER.name
+
+
+@cache
 def _compile(text: str) -> tuple[ctypes.CDLL, dict[str, _Kernel]]:
     """Compile a source, once."""
     kernels = _kernels(text)
-    source = f'#include "{HEADER}"\n#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
+    source = f'#line 1 "source"\n{_in_cpp(text)}\n{"".join(each.runner for each in kernels.values())}'
     with temporary_folder() as folder:
         for name in ("metal_stdlib", "metal_math", "metal_texture"):
             (Path(folder) / name).write_text("")
         (Path(folder) / "k.cpp").write_text(source)
-        command = [str(_compiler()), "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", f"-I{folder}"]
-        command.append("-fsingle-precision-constant")  # numbers without a suffix are floats in MSL
+        command = [str(_compiler()), *_FLAGS, "-include", str(_header()), "-shared", f"-I{folder}"]
         process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )
