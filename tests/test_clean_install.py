@@ -91,24 +91,6 @@ def test_without_the_runtime_the_errors_name_the_command_that_adds_it(environmen
     assert "pip install devmod-opencl" in loading
 
 
-COMPILE = """
-import hashlib, devmod
-module = devmod.compile("__kernel void twice(__global float *x) { x[get_global_id(0)] *= FACTOR; }", "opencl", defines={"FACTOR": "2"})
-print(type(module).__module__.partition(".")[0], hashlib.sha256(devmod.dumps(module)).hexdigest())
-"""
-
-
-@pytest.mark.row("R29", "R38")
-def test_compiling_gives_the_same_file_with_and_without_the_runtime(environment: Callable[..., Any], wheels: Any) -> None:
-    box = environment(wheels.direct("devmod-core", "build-opencl"))
-    without, digest = box.run("-c", COMPILE).split()
-    assert without == "devmod"
-    box.install(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
-    with_it, same = box.run("-c", COMPILE).split()
-    assert with_it == "devmod_opencl"
-    assert same == digest
-
-
 #: A kernel of each kind that doubles numbers, and what brings a device where there is no hardware.
 TWICE = {
     "opencl": ("twice.cl", "__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }", "pocl"),
