@@ -23,7 +23,7 @@ HANGS = 600 + INTERRUPTS
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
-@pytest.mark.volume_but("opencl-1", "vulkan-1", "webgpu-1", "cuda with ctypes-1")
+@pytest.mark.volume_but("opencl-1", "webgpu-1", "cuda with ctypes-1")
 @pytest.mark.row("R32", "R34")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal", "hexagon", "host", "cuda with ctypes", "cuda with pycuda", "rocm"])
