@@ -10,7 +10,6 @@ import functools
 import hashlib
 import json
 import os
-import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -230,7 +229,7 @@ def title_and_install(kind: str) -> tuple[str, str]:
     return spec.title, spec.install
 
 
-@pytest.mark.volume_but("{}.{}".format(*sys.version_info[:2]))
+@pytest.mark.volume  # test_clean_install.py has core alone
 @pytest.mark.row("R4", "R6", "R18", "R24", "R25", "R28", "R38")
 @pytest.mark.parametrize("version", pythons.TESTED, ids=lambda version: "{}.{}".format(*version))
 def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any, projects: Projects, version: tuple[int, int]) -> None:
