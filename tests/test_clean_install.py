@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from wheels import is_backend  # tools/wheels.py
-
 #: Makes a module of each kind from a payload, and prints for each its class, and the digest of its bytes.
 MODULES = """
 import hashlib, json, sys
@@ -93,24 +91,6 @@ def test_without_the_runtime_the_errors_name_the_command_that_adds_it(environmen
     assert "pip install devmod-opencl" in loading
 
 
-COMPILE = """
-import hashlib, devmod
-module = devmod.compile("__kernel void twice(__global float *x) { x[get_global_id(0)] *= FACTOR; }", "opencl", defines={"FACTOR": "2"})
-print(type(module).__module__.partition(".")[0], hashlib.sha256(devmod.dumps(module)).hexdigest())
-"""
-
-
-@pytest.mark.row("R29", "R38")
-def test_compiling_gives_the_same_file_with_and_without_the_runtime(environment: Callable[..., Any], wheels: Any) -> None:
-    box = environment(wheels.direct("devmod-core", "build-opencl"))
-    without, digest = box.run("-c", COMPILE).split()
-    assert without == "devmod"
-    box.install(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
-    with_it, same = box.run("-c", COMPILE).split()
-    assert with_it == "devmod_opencl"
-    assert same == digest
-
-
 #: A kernel of each kind that doubles numbers, and what brings a device where there is no hardware.
 TWICE = {
     "opencl": ("twice.cl", "__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }", "pocl"),
@@ -164,40 +144,41 @@ def test_from_a_build_box_to_a_device_box(kind: str, environment: Callable[..., 
     assert found == "ran\n"
 
 
-@pytest.mark.row("R7")
-def test_a_plugin_has_no_public_names_but_its_entry_points(environment: Callable[..., Any], wheels: Any, projects: Any) -> None:
-    plugins = [name for name, table in projects.items() if is_backend(table)]
-    box = environment(wheels.direct("devmod-core"), *map(wheels.direct, plugins))
-    for plugin in plugins:
-        declared, public = map(json.loads, box.run("-c", SURFACE, plugin).splitlines())
-        assert public == sorted([*declared, *PUBLIC.get(plugin, ())])
-
-
 #: The functions that a program imports from a plugin, because they concern one kind alone.
 PUBLIC = {"devmod-cuda": ("tensor_map",)}
 SURFACE = """
 import importlib, importlib.metadata as metadata, json, sys
-package = importlib.import_module(sys.argv[1].replace("-", "_"))
-entries = metadata.distribution(sys.argv[1]).entry_points
-print(json.dumps(sorted({entry.attr for entry in entries if entry.module == package.__name__ and entry.attr})))
-print(json.dumps(sorted(name for name in vars(package) if not name.startswith("_") and name not in ("annotations", "TYPE_CHECKING"))))
+found = {}
+for plugin in sys.argv[1:]:
+    package = importlib.import_module(plugin.replace("-", "_"))
+    entries = metadata.distribution(plugin).entry_points
+    declared = {entry.attr for entry in entries if entry.module == package.__name__ and entry.attr}
+    found[plugin] = sorted(declared), sorted(name for name in vars(package) if not name.startswith("_") and name not in ("annotations", "TYPE_CHECKING"))
+print(json.dumps(found))
 """
 
 
+@pytest.mark.row("R7", "R8")
 def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(environment: Callable[..., Any], wheels: Any) -> None:
+    """Their packages have no public names but those of the entry points. No plugin is broken where the conformance kit is missing."""
     plugins = sorted(path.parent.name for path in (Path(__file__).parents[1] / "plugins").glob("*/pyproject.toml"))
     extras = [name.removeprefix("devmod-") for name in plugins]
-    box = environment(wheels.direct("devmod-core"), *map(wheels.direct, plugins), wheels.direct("devmod", *extras))
+    backends = [*plugins, "devmod-host"]
+    box = environment(wheels.direct("devmod-core"), *map(wheels.direct, backends), wheels.direct("devmod", *extras))
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
-    assert {row["distribution"] for row in listed} == {"devmod-runtime", *plugins}
+    assert {row["distribution"] for row in listed} == {"devmod-runtime", "devmod-targets", *backends}
     assert {(row["group"], row["state"]) for row in listed} == {
         (row["group"], "needs devmod-conformance" if row["group"] == "devmod.conformance" else "ok") for row in listed
     }
+    assert "!" not in box.run("-m", "devmod", "plugins")
+    for plugin, (declared, public) in json.loads(box.run("-c", SURFACE, *backends)).items():
+        assert public == sorted([*declared, *PUBLIC.get(plugin, ())])
 
 
 @pytest.mark.row("R8")
 def test_a_command_whose_wheel_is_missing_names_the_wheel(environment: Callable[..., Any], wheels: Any) -> None:
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    listed = "".join(box.run("-m", "devmod", "--help").split())  # click wraps the lines
     for words, wheel, command in (
         (("conformance", "opencl"), "devmod-conformance", "devmod-conformance"),
         (("new-backend", "acme"), "devmod-conformance", "devmod-conformance"),
@@ -207,21 +188,7 @@ def test_a_command_whose_wheel_is_missing_names_the_wheel(environment: Callable[
         assert box.run("-m", "devmod", *words, code=1) == (
             f"devmod: error: the command {words[0]!r} cannot run: {wheel} is not installed. To add it: pip install {command}\n"
         )
-        assert f"(pipinstall{command})" in "".join(box.run("-m", "devmod", "--help").split())  # click wraps the lines
-
-
-@pytest.mark.row("R8")
-def test_a_backend_is_sound_where_the_conformance_kit_is_missing(environment: Callable[..., Any], wheels: Any) -> None:
-    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
-
-    def states() -> dict[str, str]:
-        listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
-        return {row["group"]: row["state"] for row in listed if row["distribution"] == "devmod-opencl"}
-
-    assert states() == {group: "needs devmod-conformance" if group == "devmod.conformance" else "ok" for group in states()}
-    assert "!" not in box.run("-m", "devmod", "plugins")
-    box.install(wheels.direct("devmod-core", "conformance"))
-    assert set(states().values()) == {"ok"}
+        assert f"(pipinstall{command})" in listed
 
 
 #: A program that is checked on a build box and runs on a device box.

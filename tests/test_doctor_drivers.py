@@ -26,6 +26,7 @@ def rows(kind: str, **variables: str) -> dict[str, tuple[str, str]]:
     return {each["part"]: (each["state"], each["text"]) for each in json.loads(done.stdout)["checks"]}
 
 
+@pytest.mark.volume_but("vulkan")
 @pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "hexagon"])
 def test_a_machine_with_the_driver_tells_its_files(kind: str) -> None:
     if not [each for each in devmod.devices() if each.kind == kind]:

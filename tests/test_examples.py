@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shutil
 import sys
@@ -31,6 +32,7 @@ SIGNATURES = {
 }
 
 
+@functools.cache
 def functions(kind: str) -> dict[str, devmod.FunctionInfo]:
     """Return the functions of the examples of a kind, without TVM's."""
     try:
@@ -92,12 +94,14 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     return run
 
 
+@pytest.mark.volume_but("opencl", "vulkan")
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_each_folder_builds_with_the_manifest_of_init(folder: str, build: Callable[..., tuple[int, str]]) -> None:
     functions(folder)  # skips the test without a compiler
     assert build(folder)[0] == 0
 
 
+@pytest.mark.volume
 def test_the_folder_of_a_kind_that_init_does_not_guess(build: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="needs the compiler of Hexagon")
     shutil.copytree(ROOT / "examples" / "hexagon", tmp_path / "project")

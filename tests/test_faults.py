@@ -17,6 +17,7 @@ def test_the_table_has_each_fault() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of pyopencl, for any text of a build
+@pytest.mark.volume_but("opencl:0")
 @pytest.mark.devices("opencl", "vulkan", "webgpu", "hexagon")
 def test_what_is_found_on_each_device(device: devmod.Device) -> None:
     target = {"hexagon": "hexagon -arch=v66"}.get(device.kind, device.kind)
@@ -24,8 +25,7 @@ def test_what_is_found_on_each_device(device: devmod.Device) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Non-empty compiler output")
-@pytest.mark.volume_but("vulkan:0-some")
+@pytest.mark.volume  # test_verify.py has one for each finding
 @pytest.mark.devices("vulkan")
-@pytest.mark.parametrize("names", [("last", "size", "tail", "missing", "divide"), tuple(FAULTS)], ids=["some", "all"])
-def test_what_verify_finds(device: devmod.Device, names: tuple[str, ...]) -> None:
-    check_verify({name: FAULTS[name] for name in names})
+def test_what_verify_finds(device: devmod.Device) -> None:
+    check_verify(FAULTS)

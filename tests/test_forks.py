@@ -87,6 +87,7 @@ print(array.numpy().tolist() == [3] * 64)
 """
 
 
+@pytest.mark.volume_but("opencl")
 @posix
 @pytest.mark.row("R32")
 def test_a_child_of_a_process_that_used_a_driver_is_refused_and_ends_well(kind: str) -> None:
@@ -216,6 +217,7 @@ user = User()
 """
 
 
+@pytest.mark.volume_but("opencl", "vulkan")
 @pytest.mark.row("R34")
 def test_a_finalizer_may_launch_at_the_interpreters_exit(kind: str) -> None:
     closed = {"opencl": (2,)}.get(kind, range(4))

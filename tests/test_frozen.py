@@ -219,6 +219,7 @@ for group in ("create", "load_from_bytes"):
 """
 
 
+@pytest.mark.volume_but("none-a folder", "registered-a zip")
 @pytest.mark.row("R10", "R20", "R24", "R28")
 @pytest.mark.parametrize("form", ["a folder", "a zip"])
 @pytest.mark.parametrize("backend", ["none", "registered"])

@@ -17,15 +17,13 @@ import standin_rocm
 import devmod
 
 INTERRUPTS = int(os.environ.get("DEVMOD_TEST_INTERRUPTS", "400"))
-SEEDS = [
-    pytest.param(seed, marks=pytest.mark.volume if seed > 1 else ())
-    for seed in range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
-]
+SEEDS = range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
 #: Seconds after which a process hangs.
 HANGS = 600 + INTERRUPTS
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
+@pytest.mark.volume_but("opencl-1", "webgpu-1", "cuda with ctypes-1")
 @pytest.mark.row("R32", "R34")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal", "hexagon", "host", "cuda with ctypes", "cuda with pycuda", "rocm"])

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import json
 import os
-import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -110,8 +109,8 @@ def declared(projects: Projects, names: Iterable[str]) -> set[tuple[str, str, st
     }
 
 
-def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
-    """All of it, in an environment that has core, these plugins, and the wheels that they need."""
+def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[str, str]]:
+    """All of it, in an environment that has core, these plugins, and the wheels that they need. Returns the rows of `devmod plugins`."""
     find = "from importlib.util import find_spec; print(*(each for each in ('runtime', 'targets') if find_spec(f'devmod_{each}')))"
     installed = [*installed, *(f"devmod-{each}" for each in box.run("-c", find).split())]
     plugins = [name for name in projects if is_backend(projects[name])]
@@ -148,8 +147,8 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
                 f"devmod-{kind}; install that only if you trust its publisher"
             )
             assert (found["create"], found["made"], found["forced"]) == (text, text, text)
-    rows, _ = json.JSONDecoder().raw_decode(box.run("-m", "devmod", "plugins", "--json"))
-    rows = [row for row in rows if row["distribution"] in projects]
+    listed, _ = json.JSONDecoder().raw_decode(box.run("-m", "devmod", "plugins", "--json"))
+    rows = [row for row in listed if row["distribution"] in projects]
     assert {(row["group"], row["name"], row["distribution"]) for row in rows} == offered
     without_kit = "ok" if "devmod-conformance" in installed else "needs devmod-conformance"
     assert {(row["group"], row["distribution"], row["state"], row["problem"]) for row in rows} == {
@@ -159,6 +158,7 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
     if not installed:
         none = 'No plugin is installed. A runtime is added with pip, for example: pip install "devmod-opencl[pocl]"\n'
         assert box.run("-m", "devmod", "plugins") == none
+    return list(listed)
 
 
 #: Wheels of strangers, each with something wrong; what is wrong is in the text of the module or in the entries.
@@ -203,9 +203,7 @@ def test_all_plugins_beside_broken_plugins_of_every_sort(
     box = environment(*(wheels.direct(name) for name in ["devmod-core", *plugins]), *(neighbour(tmp_path, kind) for kind in NEIGHBOURS))
     (package,) = box.folder.rglob("acme_half.py")
     package.unlink()
-    check(box, projects, plugins)
-    listed = box.run("-m", "devmod", "plugins", "--json")
-    rows, _ = json.JSONDecoder().raw_decode(listed)
+    rows = check(box, projects, plugins)
     problems = {row["distribution"]: row["problem"] for row in rows if row["distribution"].startswith("acme") and row["problem"]}
     for name, part in {
         "acme-import": "acme-import 0.7: importing acme_import failed (OSError: no libimport.so)",
@@ -231,7 +229,7 @@ def title_and_install(kind: str) -> tuple[str, str]:
     return spec.title, spec.install
 
 
-@pytest.mark.volume_but("{}.{}".format(*sys.version_info[:2]))
+@pytest.mark.volume  # test_clean_install.py has core alone
 @pytest.mark.row("R4", "R6", "R18", "R24", "R25", "R28", "R38")
 @pytest.mark.parametrize("version", pythons.TESTED, ids=lambda version: "{}.{}".format(*version))
 def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any, projects: Projects, version: tuple[int, int]) -> None:
@@ -241,7 +239,7 @@ def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any,
     check(environment(wheels.direct("devmod-core"), interpreter=interpreter), projects, [])
 
 
-@pytest.mark.volume_but("devmod-opencl", "devmod-host")  # a kind of core's own, and one that core does not know
+@pytest.mark.volume_but("devmod-opencl")  # test_devmod_host.py has a kind that core does not know
 @pytest.mark.row("R4", "R6", "R7", "R18", "R19", "R24", "R28")
 def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str) -> None:
     check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])

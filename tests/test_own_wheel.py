@@ -68,9 +68,9 @@ def test_the_project_of_the_page(backend: str, environment: Callable[..., Any], 
     shutil.rmtree(project.folder / "src" / "my_kernels" / "__pycache__", ignore_errors=True)
     for distribution in (project.build("build_editable", "editable"), wheel):
         box.install("--no-deps", "--force-reinstall", str(distribution))
-        assert box.run("-W", "error", "-c", use) == prints
-        module = box.run("-c", "import my_kernels; print(my_kernels.__file__)")
-        assert module.startswith(str(project.folder)) is (distribution is not wheel)
+        output = box.run("-W", "error", "-c", f"{use}\nprint(my_kernels.__file__)")
+        assert output.startswith(prints)
+        assert output.removeprefix(prints).startswith(str(project.folder)) is (distribution is not wheel)
     # From a zip file on the path, nothing is unpacked.
     box.uninstall("my-kernels")
     assert box.run("-W", "error", "-c", f"import sys; sys.path.insert(0, {str(wheel)!r})\n{use}") == prints

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,9 +58,14 @@ def one_device_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_DEVICE", "opencl:0,vulkan:0")
 
 
+@cache
+def compiled(source: str, name: str) -> devmod.Module:
+    """Compile a shader once: glslang is a process."""
+    return devmod.compile(source, "vulkan", name=name)
+
+
 def kernels(cl: str = CL, sums: str = SUMS, scale: str = SCALE) -> Any:
-    vulkan = [devmod.compile(text, "vulkan", name=name) for text, name in ((sums, "square_sums"), (scale, "scale"))]
-    return devmod.bundle(devmod.compile(cl, "opencl", block=64), *vulkan)
+    return devmod.bundle(devmod.compile(cl, "opencl", block=64), compiled(sums, "square_sums"), compiled(scale, "scale"))
 
 
 def normalize(module: Any = None, **more: Any) -> Any:
@@ -125,6 +131,7 @@ def test_verify_finds_a_wrong_kernel_in_a_program(wrong: dict[str, str], step: s
     assert re.fullmatch(text, second[2])
 
 
+@pytest.mark.volume_but("the same", "rounding that grows")
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     "innocent",
@@ -184,6 +191,7 @@ def test_lengths_are_made_that_a_program_accepts(declared: dict[str, Any]) -> No
     assert verified(module, "twice") == [("opencl", "ran", "nothing to compare with")]
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_program_that_accepts_no_lengths_is_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first_device("opencl")
     module = simple(requires=["n > 10", "n < 10"])
@@ -443,7 +451,7 @@ def replaced_kernels(module: Any, others: Any) -> Any:
 
 def test_inspect_and_verify_check_a_program_with_each_candidate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     wrong = devmod.compile(SUMS.replace("columns", "lanes"), "vulkan", name="square_sums")
-    wrong = devmod.bundle(devmod.compile(CL, "opencl", block=64), wrong, devmod.compile(SCALE, "vulkan", name="scale"), mixed=True)
+    wrong = devmod.bundle(devmod.compile(CL, "opencl", block=64), wrong, compiled(SCALE, "scale"), mixed=True)
     devmod.save(replaced_kernels(normalize(), wrong), tmp_path / "w.devmod")
     problem = "the program 'normalize', step 1 ('square_sums'), argument 'columns': the kernel has no argument 'columns'"
     status, out, err = call(capsys, "inspect", tmp_path / "w.devmod", "--verify")

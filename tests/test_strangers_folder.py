@@ -129,6 +129,7 @@ def test_a_build_for_every_kind(folder: Path) -> None:
     assert "WorkerError" not in done.stdout
 
 
+@pytest.mark.volume_but("compile deep.cl -t opencl", "compile k.cu -t cuda -arch=compute_90 --option=-G")
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -340,7 +340,7 @@ def test_a_fault_whose_tests_are_skipped_is_not_called_unnoticed(
 
 def test_a_fault_whose_text_is_missing_or_ambiguous_is_reported(tmp_path: Path) -> None:
     breakage = breakages.Breakage("name", "a protection", "if wrong:", "if False:", ["test_x.py"])
-    assert breakages.place_of(breakage, tmp_path) == "text not found"
+    assert breakages.place_of(breakage, tmp_path / "core") == "text not found"
     for folder in ("core", "plugins/devmod-toy"):
         (tmp_path / folder / "src").mkdir(parents=True)
         (tmp_path / folder / "src" / "a.py").write_text("if wrong:\n    pass\n")

@@ -78,19 +78,16 @@ def python_with_tvm(pytestconfig: pytest.Config) -> str:
     named = os.environ.get("DEVMOD_TVM_PYTHON")
     if named:
         return named
-    from environments import InstallError, install, make_venv, python_of
+    from environments import InstallError, install, kept
 
     fcntl = pytest.importorskip("fcntl")
     folder = Path(pytestconfig.cache.mkdir(f"tvm-{sys.version_info[0]}.{sys.version_info[1]}"))  # type: ignore[union-attr]
-    python = python_of(folder / "venv")
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one of several workers makes it
-        if not python.exists() or subprocess.run([python, "-c", "import tvm"], capture_output=True, check=False).returncode:
-            try:
-                python = make_venv(folder / "venv")
-                install(python, [TVM, "numpy"], cached=True)
-            except InstallError as error:
-                pytest.skip(f"{TVM} cannot be installed here: {str(error)[-500:]}")
+        try:
+            python = kept(folder / "venv", TVM, lambda python: install(python, [TVM, "numpy"], cached=True))
+        except InstallError as error:
+            pytest.skip(f"{TVM} cannot be installed here: {str(error)[-500:]}")
     return str(python)
 
 

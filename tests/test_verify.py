@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from backend_checks import first_device
 from checker import checker, policy
+from command_line import call
 
 import devmod
 
@@ -192,6 +190,7 @@ def outcomes(pairs: dict[str, Pair]) -> dict[str, tuple[devmod.Verification, str
     return {pairs[name].label: compared[1].outcome for name, compared in functions.items()}
 
 
+@pytest.mark.usefixtures("in_process")
 def test_verify_finds_wrong_candidates() -> None:
     found = outcomes(WRONG)
     page = (DOCS / "find-out-what-is-wrong.md").read_text().partition("| verify | wrong candidate |")[2].partition("\n## ")[0]
@@ -202,6 +201,7 @@ def test_verify_finds_wrong_candidates() -> None:
     assert len(expected) == 12
 
 
+@pytest.mark.usefixtures("in_process")
 def test_verify_accuses_no_innocent_candidate() -> None:
     found = outcomes(INNOCENT)
     assert found == dict.fromkeys(found, "agrees")
@@ -297,16 +297,16 @@ def test_verify_leaves_out_a_device_that_runs_no_kernel(broken_device: devmod.De
     assert (wrong.ok, [outcome for outcome, _ in outcomes]) == (False, ["ran", "left out", "failed", "left out"])
 
 
-def test_doctor_runs_a_kernel_on_each_device(broken_device: devmod.Device) -> None:
+def test_doctor_runs_a_kernel_on_each_device(
+    broken_device: devmod.Device, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [each for each in devmod.doctor("opencl").checks if each.part == "kernel"]
     assert [each.state for each in rows] == ["problem"]
     place = f"opencl:{broken_device.index} ({broken_device.name})"
     assert rows[0].text.startswith(f"{place} does not run a small kernel: ")
-    done = subprocess.run(
-        [sys.executable, "-m", "devmod", "doctor", "opencl"], capture_output=True, text=True, check=False,
-        env={**os.environ, "POCL_EXTRA_BUILD_FLAGS": ""},
-    )  # fmt: skip
-    assert (done.returncode, "; a small kernel runs" in done.stdout) == (0, True)
+    monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "")
+    status, out, _ = call(capsys, "doctor", "opencl")
+    assert (status, "; a small kernel runs" in out) == (0, True)
 
 
 @pytest.mark.row("R46")

@@ -19,6 +19,7 @@ import time
 import tomllib
 from contextlib import suppress
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,14 +61,22 @@ def breakages() -> list[Breakage]:
     return [Breakage(name=name, **fields) for name, fields in tomllib.loads(TABLE.read_text()).items()]
 
 
+@cache
+def _sources(root: Path) -> dict[Path, str]:
+    """Return the sources of the wheels, which are the same for each fault."""
+    folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
+    return {path: path.read_text() for folder in folders for path in sorted(folder.rglob("*.py"))}
+
+
+@cache
+def _test_paths(root: Path) -> list[Path]:
+    folders = [folder for pattern in ("*/tests", "plugins/*/tests", "tests") for folder in root.glob(pattern)]
+    return [*folders, *(path for folder in folders for path in folder.rglob("test_*.py"))]
+
+
 def place_of(breakage: Breakage, root: Path) -> Path | str:
     """Return the file with the text of a fault; if there is not exactly one, the problem."""
-    found = {
-        path: path.read_text().count(breakage.find)
-        for folder in sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
-        for path in sorted(folder.rglob("*.py"))
-        if breakage.within in path.as_posix()
-    }
+    found = {path: text.count(breakage.find) for path, text in _sources(root).items() if breakage.within in path.as_posix()}
     places = [path for path, count in found.items() if count]
     if not places:
         return "text not found"
@@ -78,11 +87,9 @@ def place_of(breakage: Breakage, root: Path) -> Path | str:
 
 def expected_tests(breakage: Breakage, root: Path) -> list[Path] | str:
     """Return the test files or folders that must notice a fault; if one is missing, the problem."""
-    folders = [folder for pattern in ("*/tests", "plugins/*/tests", "tests") for folder in root.glob(pattern)]
-    paths = [*folders, *(path for folder in folders for path in folder.rglob("test_*.py"))]
     results = []
     for end in breakage.tests:
-        found = [path for path in paths if fnmatch(path.as_posix(), f"*/{end}")]
+        found = [path for path in _test_paths(root) if fnmatch(path.as_posix(), f"*/{end}")]
         if not found:
             return f"no test {end}"
         results += found
