@@ -42,7 +42,7 @@ LANGUAGES = {
 }
 #: The targets whose language has ``__has_include``, and those whose compiler searches the user's folders.
 PREPROCESSED = tuple(target for target in LANGUAGES if target not in ("vulkan", "webgpu"))
-CLANG = ("rocm -arch=gfx1100", "hexagon -arch=v66")
+CLANG = ("hexagon -arch=v66", "rocm -arch=gfx1100")
 #: With these seeds, a cache that looks for includes beside the target of a link gives a stale result.
 SEEDS = [
     *(("opencl", seed) for seed in range(10)),
@@ -279,6 +279,8 @@ def test_a_change_is_compiled(tmp_path: Path, case: str, target: str) -> None:
     check_current(folder)
 
 
+@pytest.mark.once
+@pytest.mark.volume_but("opencl", "webgpu")
 @pytest.mark.parametrize("target", TARGETS)
 def test_two_projects_with_one_cache_share_no_result_of_other_headers(tmp_path: Path, target: str) -> None:
     require_compiler(target)
@@ -292,7 +294,8 @@ def test_two_projects_with_one_cache_share_no_result_of_other_headers(tmp_path: 
     assert results[0][1] == results[2][1] != results[1][1]
 
 
-@pytest.mark.volume_but("opencl-0", "metal-9")
+@pytest.mark.once
+@pytest.mark.volume_but("opencl-0")
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(("target", "seed"), SEEDS)
 def test_a_build_with_the_cache_gives_what_a_build_without_it_gives(tmp_path: Path, target: str, seed: int) -> None:
@@ -309,6 +312,8 @@ def test_a_build_with_the_cache_gives_what_a_build_without_it_gives(tmp_path: Pa
 # -- the files that the compiler lists
 
 
+@pytest.mark.once
+@pytest.mark.volume_but("opencl", "vulkan", "webgpu", "cuda -arch=compute_80", "hexagon -arch=v66")
 @pytest.mark.parametrize("target", LANGUAGES)
 def test_a_file_that_the_text_does_not_name_is_found_in_the_list_of_the_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str

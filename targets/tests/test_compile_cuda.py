@@ -391,12 +391,12 @@ def test_a_source_without_a_kernel() -> None:
     ("header", "body"),
     [
         ("cuda_fp16.h", "__half h = __float2half(x[0]); x[1] = __half2float(__hadd(h, h));"),
-        ("cuda_bf16.h", "x[1] = __bfloat162float(__float2bfloat16(x[0]));"),
+        pytest.param("cuda_bf16.h", "x[1] = __bfloat162float(__float2bfloat16(x[0]));", marks=pytest.mark.volume),
         (
             "mma.h",
             "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> f; nvcuda::wmma::fill_fragment(f, 0.0f); x[0] = f.x[0];",
         ),
-        ("cuda_pipeline.h", "__pipeline_commit(); __pipeline_wait_prior(0); x[0] = 1;"),
+        pytest.param("cuda_pipeline.h", "__pipeline_commit(); __pipeline_wait_prior(0); x[0] = 1;", marks=pytest.mark.volume),
         ("vector_types.h", "float4 v = make_float4(1, 2, 3, 4); x[0] = v.x;"),
         ("cmath", "x[0] = std::exp(x[1]) + INFINITY;"),
         pytest.param("cuda/std/atomic", "cuda::std::atomic_ref<float> r(x[0]); r.store(1.0f);", marks=pytest.mark.volume),

@@ -15,6 +15,7 @@ import devmod
 from devmod import FunctionInfo
 from devmod_targets.authoring.zig import find_zig
 
+pytestmark = pytest.mark.once  # what clang makes of a source
 TARGET = "hexagon -arch=v66"
 SOURCE = """
 #include <math.h>
@@ -25,6 +26,12 @@ void apply(const float *__restrict x, double y[], How how, enum Mode mode, uint6
 static int helper(int x) { return x; }
 int64_t total(const int16_t *x, void *any, How *hows) { return helper(x[0]); }
 """
+
+
+@pytest.fixture(scope="module")
+def saved() -> devmod.Module:
+    """The module of SOURCE with the intermediate results of its compile."""
+    return devmod.compile(SOURCE, TARGET, language="C", options=["-save-temps"])
 
 
 def signatures(module: devmod.Module) -> list[str]:
@@ -118,7 +125,7 @@ def test_the_standard_headers_of_c() -> None:
     ]
 
 
-@pytest.mark.once
+@pytest.mark.volume  # a compile of 33 headers
 def test_the_standard_headers_of_cpp() -> None:
     source = (
         "".join(f"#include <{name}>\n" for name in CPP_HEADERS.split())
@@ -138,7 +145,6 @@ def test_the_standard_headers_of_cpp() -> None:
 
 
 @pytest.mark.volume
-@pytest.mark.once
 def test_functions_of_the_cpp_library_are_no_functions_of_the_module() -> None:
     source = """
     #include <algorithm>
@@ -191,7 +197,7 @@ INTRINSICS = {"v60": 1181, "v62": 1228, "v65": 1268, "v66": 1272, "v67": 1272, "
 INTRINSICS |= {"v73": 1320, "v75": 1320, "v79": 1322}
 
 
-@pytest.mark.volume_but("v60", "v79")
+@pytest.mark.volume_but("v79")
 @pytest.mark.parametrize("arch", INTRINSICS)
 def test_every_intrinsic_of_a_core_compiles(arch: str) -> None:
     options = ["-O0", f"-mhvx={arch}", "-mhvx-length=128b", *(["-mhvx-ieee-fp"] if arch >= "v68" else [])]
@@ -242,19 +248,18 @@ def test_name_expressions_instantiate_templates() -> None:
 
 @pytest.mark.row("R13")
 @pytest.mark.row("R26")
-def test_sources_are_kept_and_bytes_are_never_text() -> None:
-    module = devmod.compile(SOURCE, TARGET, language="C", options=["-save-temps"])
-    asm, ir, obj, bc = (module.source[key] for key in ("asm", "ir", "obj", "bc"))
+def test_sources_are_kept_and_bytes_are_never_text(saved: devmod.Module) -> None:
+    asm, ir, obj, bc = (saved.source[key] for key in ("asm", "ir", "obj", "bc"))
     assert isinstance(asm, str)
     assert isinstance(ir, str)
     assert isinstance(obj, bytes)
     assert isinstance(bc, bytes)
     assert "void @apply(" in ir
     assert (obj[:4], bc[:4]) == (b"\x7fELF", b"BC\xc0\xde")
-    shown = {key: module.inspect_source(key) for key in ("", "asm", "s", "ir", "ll", "obj", "bc")}
+    shown = {key: saved.inspect_source(key) for key in ("", "asm", "s", "ir", "ll", "obj", "bc")}
     assert shown == {"": asm, "asm": asm, "s": asm, "ir": ir, "ll": ir, "obj": "", "bc": ""}
     plain = devmod.compile(SOURCE, TARGET, language="C")
-    assert (plain.save_to_bytes(), plain.origin) == (module.save_to_bytes(), module.origin)
+    assert (plain.save_to_bytes(), plain.origin) == (saved.save_to_bytes(), saved.origin)
     assert list(plain.source) == ["asm", "obj"]
 
 
@@ -262,21 +267,20 @@ LANGUAGES = {"LLVM IR": ("ir", ["ir", "asm", "obj"]), "LLVM bitcode": ("bc", ["b
 
 
 @pytest.mark.parametrize("language", [*LANGUAGES, "object"])
-def test_every_language_gives_the_same_shared_object(language: str) -> None:
-    module = devmod.compile(SOURCE, TARGET, language="C", options=["-save-temps"])
+def test_every_language_gives_the_same_shared_object(language: str, saved: devmod.Module) -> None:
     key, keys = LANGUAGES.get(language, ("obj", ["obj"]))
-    other = devmod.compile(module.source[key], TARGET, language=language, fmap=module.functions)
-    assert (other.save_to_bytes(), list(other.source)) == (module.save_to_bytes(), keys)
-    name = "<bytes>" if isinstance(module.source[key], bytes) else "<text>"
+    other = devmod.compile(saved.source[key], TARGET, language=language, fmap=saved.functions)
+    assert (other.save_to_bytes(), list(other.source)) == (saved.save_to_bytes(), keys)
+    name = "<bytes>" if isinstance(saved.source[key], bytes) else "<text>"
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(module.source[key], TARGET, language=language),
+        lambda: devmod.compile(saved.source[key], TARGET, language=language),
         f"the signatures of {name} are unknown: {language} has no types of arguments. Declare the functions: devmod.compile(..., "
         "fmap={name: devmod.FunctionInfo(name, arg_types)}) for apply, total",
     )
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(module.source[key], TARGET, language=language, fmap={"k": FunctionInfo("other", ["handle"])}),
+        lambda: devmod.compile(saved.source[key], TARGET, language=language, fmap={"k": FunctionInfo("other", ["handle"])}),
         f"the declared fmap names the hexagon function 'other', which {name} does not export. It exports apply, total",
     )
 
@@ -354,6 +358,7 @@ def test_errors_name_a_remedy(name: str) -> None:
     check_error(devmod.CompileError, lambda: devmod.compile(call.pop("source"), call.pop("target"), **call), text)
 
 
+@pytest.mark.volume
 def test_every_architecture_compiles() -> None:
     from devmod_targets.hexagon.compile import ARCHS
 

@@ -142,6 +142,7 @@ def test_name_expressions_instantiate_templates() -> None:
     )
 
 
+@pytest.mark.volume
 def test_instances_that_host_code_launches() -> None:
     text = """
     #include <cstdlib>
@@ -187,6 +188,7 @@ def test_kernels_that_take_lambdas() -> None:
     }
 
 
+@pytest.mark.volume
 def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clang", None)
     monkeypatch.setitem(sys.modules, "clang.cindex", None)

@@ -11,6 +11,8 @@ from opencl_calls import CALLS, kernel_of
 
 import devmod
 
+pytestmark = pytest.mark.once  # what clang makes of a source
+
 AXPY = (
     "kernel void axpy(global float *y, global const float *x, float a, int n) { int i = get_global_id(0); if (i < n) y[i] += a * x[i]; }\n"
 )

@@ -16,6 +16,8 @@ from devmod import FunctionInfo
 from devmod_readers.amdgpu import read_code_object
 from devmod_simulators import rdna3
 
+pytestmark = pytest.mark.once  # what clang makes of a source
+
 KERNELS = """
 #include <hip/hip_runtime.h>
 #include <hip/hip_fp16.h>
@@ -165,6 +167,7 @@ def test_tvm_launches_a_dumped_module_with_dynamic_shared_memory() -> None:
 
 
 @pytest.mark.row("R40")
+@pytest.mark.volume_but("gfx90a:sramecc+:xnack-", "gfx1201", "gfx11-generic")
 @pytest.mark.parametrize("arch", ARCHS)
 def test_each_architecture_is_that_of_the_code_object(arch: str) -> None:
     from devmod.plugins import find_spec
@@ -438,10 +441,9 @@ def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("R18")
-def test_a_fallback_saves_loads_and_names_its_runtime() -> None:
-    module = devmod.compile(KERNELS, "rocm -arch=gfx1100", language="HIP")
-    loaded = devmod.loads(devmod.dumps(module))
-    assert loaded.save_to_bytes() == module.save_to_bytes()
+def test_a_fallback_saves_loads_and_names_its_runtime(kernels: devmod.Module) -> None:
+    loaded = devmod.loads(devmod.dumps(kernels))
+    assert loaded.save_to_bytes() == kernels.save_to_bytes()
     with pytest.raises(devmod.NotRegisteredError, match="pip install devmod-rocm"):
         loaded["axpy"]
 
@@ -495,7 +497,6 @@ def test_a_folder_without_the_device_library_is_named(tmp_path: Path) -> None:
 needs_emulator = pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
 
 
-@pytest.mark.once
 @needs_emulator
 @pytest.mark.row("R37")
 def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_path: Path) -> None:
@@ -530,7 +531,7 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
     np.testing.assert_array_equal(halves, doubled)
 
 
-@pytest.mark.once
+@pytest.mark.volume
 @needs_emulator
 def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
     module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=["shapes::scale<short>"])
@@ -541,7 +542,6 @@ def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
     np.testing.assert_array_equal(x, [*range(0, 207, 3), 0])
 
 
-@pytest.mark.once
 @needs_emulator
 @needs_device_libs
 def test_functions_of_the_device_library_compute_on_the_emulator(tmp_path: Path) -> None:
@@ -554,7 +554,6 @@ def test_functions_of_the_device_library_compute_on_the_emulator(tmp_path: Path)
     np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
-@pytest.mark.once
 @needs_emulator
 def test_the_math_functions_have_the_errors_of_the_page(tmp_path: Path) -> None:
     lines = "".join(f"    y[{number} * n + i] = {text};\n" for number, text in enumerate(MATH))

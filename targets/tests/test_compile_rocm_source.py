@@ -10,6 +10,8 @@ from backend_checks import check_error
 
 import devmod
 
+pytestmark = pytest.mark.once  # what clang makes of a source
+
 SOURCE = """#include <hip/hip_runtime.h>
 #include "scale.h"
 template<class T> __global__ void scale(T *x, T f) { x[threadIdx.x] *= f * TWO * N; }

@@ -14,6 +14,8 @@ from devmod_readers.nvidia import fatbin_members, read_cubin
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda.nvrtc import compile_program
 
+pytestmark = pytest.mark.once  # bytes of NVIDIA's formats
+
 VECTORS = Path(__file__).parent / "vectors"
 FATBIN = Path(__file__).parents[2] / "readers/tests/vectors/offload/images.fatbin"
 FILL = (

@@ -22,7 +22,7 @@ ADVICE_PTX = (
 )
 
 
-@pytest.mark.volume_but("gfx90a-warps.hip")  # the next test has the others
+@pytest.mark.volume_but("gfx90a-warps.hip")  # the next test has a source for CUDA
 @pytest.mark.parametrize("name", ["warps.cu", "warps.hip"])
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx90a"])
 def test_both_vendors_have_one_interface(name: str, arch: str) -> None:

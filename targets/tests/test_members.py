@@ -12,6 +12,8 @@ from devmod.backend import find_spec
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import merge_declared
 
+pytestmark = pytest.mark.once  # what libclang reads in a source
+
 METAL = "#include <metal_stdlib>\nusing namespace metal;\n"
 
 
@@ -159,10 +161,13 @@ def test_a_struct_of_unknown_types_is_an_error(inner: str) -> None:
 
 
 def test_the_members_of_all_functions_together_are_limited() -> None:
-    struct = f"struct P {{ {' '.join(f'int m{n};' for n in range(1000))} }};\n"
-    source = struct + "".join(f"kernel void k{n}(struct P p) {{}}\n" for n in range(66))
+    spec = find_spec("opencl")
+    assert spec is not None
+    members = [Member(f"m{number}", "int32", 4 * number) for number in range(1000)]
+    value = Param("p", "scalar", "uint8x4000", align=4, members=members)
+    functions = {f"k{number}": ReflectedFunction(f"k{number}", ["uint8x4000"], [value]) for number in range(66)}
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(source, "opencl")
+        merge_declared(spec, functions, None)
     assert str(caught.value) == "the arguments of the opencl functions have more than 65536 members of structs together; split the source"
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import devmod
 
+pytestmark = pytest.mark.once  # devmod's own parser
+
 METAL = "#include <metal_stdlib>\nusing namespace metal;\n"
 HEAD = """
 #define COUNT 4

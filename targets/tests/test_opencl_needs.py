@@ -8,6 +8,8 @@ import pytest
 
 import devmod
 
+pytestmark = pytest.mark.once  # what libclang reads in a source
+
 READ = "read_imagef(i, (int2)(0)).x"
 SAMPLER = "constant sampler_t S = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;\n"
 

@@ -9,6 +9,8 @@ import pytest
 
 import devmod
 
+pytestmark = pytest.mark.once  # what compilers make of a source
+
 GLSL = """#version 450
 #extension GL_EXT_debug_printf : require
 layout(local_size_x = 1) in;

@@ -87,7 +87,7 @@ def test_the_standard_library_is_the_compilers(program: devmod.Module, tmp_path:
     assert origin_in_two_folders(tmp_path, GFX1100, files) == "['a.hip', 'b.h'] ('-DN=3',)"
 
 
-@pytest.mark.once
+@pytest.mark.volume
 @pytest.mark.skipif(bool(rdna3.missing()), reason=rdna3.missing() or "-")
 def test_a_kernel_calls_functions_of_the_standard_library(program: devmod.Module, tmp_path: Path) -> None:
     emulator = rdna3.Emulator(code_of(program), tmp_path)

@@ -454,12 +454,13 @@ def test_a_crash_of_slang_is_an_error_of_one_source() -> None:
 @pytest.mark.once
 @pytest.mark.row("R38")
 @pytest.mark.parametrize(
-    "names", [("generic", "error"), pytest.param(("basics", "parameters", "images", "error"), marks=pytest.mark.volume)]
+    ("names", "kinds"),
+    [(("generic", "error"), KINDS[:2]), pytest.param(("basics", "parameters", "images", "error"), KINDS, marks=pytest.mark.volume)],
 )
-def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...]) -> None:
+def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...], kinds: tuple[str, ...]) -> None:
     """One process of Slang's library translates all sources, so errors and other targets come between them."""
     sources = {"basics": BASICS, "parameters": PARAMETERS, "images": IMAGES, "generic": GENERIC, "error": "void f( {"}
-    requests = [(name, kind) for name in names for kind in KINDS]
+    requests = [(name, kind) for name in names for kind in kinds]
     given = {"generic": {"name_expressions": ["g<A, 1>"]}}
 
     def results(order: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes | str]:
@@ -476,7 +477,7 @@ def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...]) -
         return results([request])
 
     expected = {key: value for request in requests for key, value in alone(request).items()}
-    assert sum(isinstance(each, bytes) for each in expected.values()) == (len(names) - 1) * len(KINDS)
+    assert sum(isinstance(each, bytes) for each in expected.values()) == (len(names) - 1) * len(kinds)
     _library.close_idle()
     assert results(requests) == expected
     assert results(reversed(requests)) == expected
@@ -496,7 +497,7 @@ def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
     before = memory_after(5)
-    assert memory_after(20) - before < 10 << 10  # each request takes 1.3 MiB
+    assert memory_after(12) - before < 10 << 10  # each request takes 1.3 MiB
 
 
 def test_neither_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

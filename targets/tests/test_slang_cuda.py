@@ -14,7 +14,7 @@ from devmod import CompileError
 from devmod_targets.slang import _cuda
 from devmod_targets.slang._driver import Translation
 
-pytestmark = pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")
+pytestmark = [pytest.mark.once, pytest.mark.skipif(find_spec("slangpy") is None, reason="slangpy is not installed")]
 TARGETS = {"cuda": "cuda -arch=compute_80", "rocm": "rocm -arch=gfx1100", "hexagon": "hexagon -arch=v66"}
 HEAD = '[shader("compute")] [numthreads(8, 4, 1)]\n'
 GLOBALS = f"""

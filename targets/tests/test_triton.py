@@ -201,9 +201,9 @@ def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("kernels.py", '"kernels.py"'),
+        pytest.param("kernels.py", '"kernels.py"', marks=pytest.mark.volume),
         ("kernels.PY", '"kernels.PY"'),
-        ("kernels.txt", '{ path = "kernels.txt", language = "Triton" }'),
+        pytest.param("kernels.txt", '{ path = "kernels.txt", language = "Triton" }', marks=pytest.mark.volume),
         ("kernels.cu", '{ path = "kernels.cu", language = "py" }'),
     ],
 )

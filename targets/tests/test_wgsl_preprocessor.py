@@ -19,6 +19,8 @@ import devmod
 from devmod_targets.authoring import CompileRequest
 from devmod_targets.webgpu._preprocess import preprocess
 
+pytestmark = pytest.mark.once  # devmod's own parser
+
 KERNEL = "@compute @workgroup_size(1) fn k() { }\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
@@ -9,6 +10,8 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +69,7 @@ def environment() -> dict[str, str]:
     return variables | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(_CACHE))
 
 
-def _load() -> Any:
+def load() -> Any:
     """Return the emulator's class of loaded code objects."""
     reason = missing()
     if reason:
@@ -75,8 +78,35 @@ def _load() -> Any:
     sys.path.insert(0, str(folder()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        _keep_programs()
         import rdna3  # type: ignore[import-not-found]  # this repository does not contain it
     return rdna3.CodeObject
+
+
+@cache
+def _keep_programs() -> None:
+    """Keep on the disk what tinygrad makes of each instruction. It takes 0.1 s, and each process would make the same."""
+    import tinygrad.codegen
+    from tinygrad.helpers import diskcache_get, diskcache_put
+    from tinygrad.renderer import Renderer
+    from tinygrad.uop import Ops
+    from tinygrad.uop.ops import UOp
+
+    make, table = tinygrad.codegen.to_program, f"devmod_programs_{version('tinygrad')}"
+
+    def kept(ast: UOp, renderer: Renderer) -> UOp:
+        key = hashlib.sha256(repr(tinygrad.codegen.to_program_key(ast, renderer)).encode()).hexdigest()
+        program: UOp | None = diskcache_get(table, key)
+        if program is None:
+            made = make(ast, renderer)
+            _, lines, source, binary = made.src
+            # A launch needs the parameters and the binary.
+            parameters = lines.replace(src=tuple(line for line in lines.src if line.op is Ops.PARAM))
+            program = made.replace(src=(UOp(Ops.SINK), parameters, source, binary))
+            diskcache_put(table, key, program)
+        return program
+
+    tinygrad.codegen.to_program = kept
 
 
 @contextmanager
@@ -96,7 +126,7 @@ def launch(
     """Execute a kernel: `image` is the loaded code object, `dimensions` the grid and the block."""
     if not code.target.startswith(TARGET):
         raise Failure(NOT_SUPPORTED, f"the emulator executes code for {TARGET} alone; this is for {code.target}")
-    loaded = _load()
+    loaded = load()
     # The emulator's class loads a file into memory of its own. The image has its place here: the rest is set.
     program = loaded.__new__(loaded)
     program.image = image

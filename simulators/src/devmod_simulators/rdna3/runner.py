@@ -1,36 +1,91 @@
-"""Launches of a code object's kernels without a driver. A wrong address ends the emulator's process, so it has its own."""
+"""Launches of a code object's kernels without a driver. A wrong address ends the emulator's process, so it is another than the caller's."""
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import struct
 import subprocess
 import sys
+import tempfile
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .emulator import environment, folder
-
 _PROGRAM = """
 import json, struct, sys
-folder, code, calls = json.loads(sys.stdin.readline())
-sys.path.insert(0, folder)
+sys.path.insert(0, sys.argv[1])
 import numpy as np
-from rdna3 import CodeObject
+from devmod_simulators.rdna3 import emulator
 
-kernels = CodeObject(open(code, "rb").read())
-for call in calls:
-    arrays = [np.load(each) for each in call["arrays"]]
-    buffer = bytearray.fromhex(call["buffer"])
-    for offset, array in zip(call["pointers"], arrays, strict=True):
-        struct.pack_into("<Q", buffer, offset, array.ctypes.data)
-    kernels.launch(call["name"], bytes(buffer), tuple(call["grid"]), tuple(call["block"]), call["shared_memory"])
-    for path, array in zip(call["arrays"], arrays, strict=True):
-        np.save(path, array)
+load = emulator.load()
+for request in sys.stdin:
+    code, calls = json.loads(request)
+    kernels = load(open(code, "rb").read())
+    for call in calls:
+        arrays = [np.load(each) for each in call["arrays"]]
+        buffer = bytearray.fromhex(call["buffer"])
+        for offset, array in zip(call["pointers"], arrays, strict=True):
+            struct.pack_into("<Q", buffer, offset, array.ctypes.data)
+        kernels.launch(call["name"], bytes(buffer), tuple(call["grid"]), tuple(call["block"]), call["shared_memory"])
+        for path, array in zip(call["arrays"], arrays, strict=True):
+            np.save(path, array)
+    print("done", flush=True)
 """
+_TIME_LIMIT = 600
+
+
+class _Process:
+    """The process that executes the kernels of all emulators: it starts in a second, and translates each instruction once."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="devmod-rdna3-")
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(Path(__file__).parents[2])],
+            env=os.environ | {"TMPDIR": self._folder.name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, request: str) -> str:
+        """Execute a request. Return the output of the process if it ended; else ""."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        timer = threading.Timer(_TIME_LIMIT, self._process.kill)
+        timer.start()
+        try:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(f"{request}\n")
+                self._process.stdin.flush()
+            lines = []
+            for line in self._process.stdout:
+                if line == "done\n":
+                    return ""
+                lines.append(line)
+        finally:
+            timer.cancel()
+        return f"the emulator's process ended with status {self._process.wait()}\n{''.join(lines)}"
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+_processes: list[_Process] = []
+
+
+@atexit.register
+def _close() -> None:
+    while _processes:
+        _processes.pop().close()
 
 
 class Emulator:
@@ -82,16 +137,11 @@ class Emulator:
 
     def run(self) -> None:
         """Launch everything in order, and copy the results to the arrays."""
-        request = json.dumps([str(folder()), str(self._code), self._calls])
-        completed = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _PROGRAM],
-            input=request,
-            env=os.environ | environment() | {"TMPDIR": str(self._folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert completed.returncode == 0, completed.stderr
+        if not _processes:
+            _processes.append(_Process())
+        errors = _processes[0].run(json.dumps([str(self._code), self._calls]))
+        if errors:
+            _close()
+        assert not errors, errors
         for path, array in self._results:
             array[...] = np.load(path)
