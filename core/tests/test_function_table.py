@@ -21,6 +21,8 @@ from devmod._formats.save import pack_index
 from devmod._formats.wire import array_header
 from devmod._util.digest import sha256_of
 
+pytestmark = pytest.mark.once  # the bytes of an index, and the work to read it
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
