@@ -300,7 +300,7 @@ os.stat = stat
 
 
 @pytest.mark.row("R3")
-@pytest.mark.volume_but("upgrade", "metadata in place", "file time set back", "half an install")
+@pytest.mark.volume_but("metadata in place", "file time set back")
 @pytest.mark.parametrize("change", CHANGES)
 def test_each_process_reads_a_folder_with_normalized_times(site: Path, cache: Path, change: str) -> None:
     install(site, "devmod-tpu")
@@ -430,6 +430,7 @@ UNREADABLE: dict[str, Callable[[Path], None]] = {"a pipe": _pipe, "a device": _d
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
+@pytest.mark.volume_but("entry_points.txt-a pipe", "METADATA-a device", "METADATA-a huge file", "PKG-INFO-a pipe")
 @pytest.mark.parametrize("damage", UNREADABLE)
 @pytest.mark.parametrize("file", ["entry_points.txt", "METADATA", "PKG-INFO"])
 def test_a_metadata_file_that_cannot_be_read_to_its_end_is_not_read(site: Path, cache: Path, file: str, damage: str) -> None:
@@ -450,6 +451,7 @@ def test_a_metadata_file_that_cannot_be_read_to_its_end_is_not_read(site: Path, 
         )
 
 
+@pytest.mark.volume_but("cut in the middle", "written by others", "another version", "another folder's", "a pipe", "a folder")
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_index_is_ignored(site: Path, cache: Path, tmp_path: Path, damage: str) -> None:
     other = tmp_path.resolve() / "other"
@@ -525,10 +527,10 @@ def test_without_a_usable_cache_folder_each_process_reads_the_folders(site: Path
 def test_many_processes_at_once(site: Path, cache: Path) -> None:
     started = [
         subprocess.Popen([*PYTHON, AN_HOUR_LATER + LIST], env=environment([site], cache), stdout=subprocess.PIPE, text=True)
-        for _ in range(12)
+        for _ in range(6)
     ]
     assert {each.communicate()[0] for each in started} == {'{"npu": "devmod-npu 1.0"}\n'}
-    assert [each.returncode for each in started] == [0] * 12
+    assert [each.returncode for each in started] == [0] * 6
     assert [file.suffix for file in indexes(cache)] == [".txt"] * len(indexes(cache))
     assert folders_read([site], cache) == []
 
