@@ -625,7 +625,7 @@ def test_plugins_as_json_and_without_importing_them(plugins: dict[str, str], tmp
 
 
 def test_plugins_lists_excluded_distributions(plugins: dict[str, str], tmp_path: Path) -> None:
-    found = json.loads(shell("plugins", "--json", env=plugins | {"DEVMOD_PLUGINS_DENY": "devmod-good"}, cwd=tmp_path).stdout)
+    found = json.loads(shell("plugins", "--json", "--no-import", env=plugins | {"DEVMOD_PLUGINS_DENY": "devmod-good"}, cwd=tmp_path).stdout)
     (row,) = (row for row in found if row["distribution"] == "devmod-good")
     assert row["state"] == "excluded by DEVMOD_PLUGINS_DENY"
 
@@ -746,7 +746,7 @@ def test_plugins_lists_entry_points_in_unknown_groups(tmp_path: Path) -> None:
                 f"The groups are {', '.join(devmod._plugins.registry.GROUPS)}",
             ),
         ]
-    denied = json.loads(shell("plugins", "--json", env=env | {"DEVMOD_PLUGINS_ALLOW": "nobody"}, cwd=tmp_path).stdout)
+    denied = json.loads(shell("plugins", "--json", "--no-import", env=env | {"DEVMOD_PLUGINS_ALLOW": "nobody"}, cwd=tmp_path).stdout)
     assert {row["state"] for row in denied} == {"excluded by DEVMOD_PLUGINS_ALLOW"}
 
 
@@ -793,8 +793,8 @@ def test_plugins_lists_hooks_that_are_never_called(tmp_path: Path) -> None:
 @pytest.mark.row("R10")
 def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
     register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
-    assert "in this process                npu " in run(capsys, "plugins")[1]
-    code, out, _ = run(capsys, "plugins", "--all")
+    assert "in this process                npu " in run(capsys, "plugins", "--no-import")[1]
+    code, out, _ = run(capsys, "plugins", "--all", "--no-import")
     assert code == 0
     assert any(line.split()[:5] == ["devmod.create", "npu", "in", "this", "process"] for line in out.splitlines())
 

@@ -327,6 +327,7 @@ def _image(file: Path, folder: Path) -> None:
     subprocess.run(["debugfs", "-w", "-f", "-", str(file)], input=times, text=True, check=True, capture_output=True)
 
 
+@pytest.mark.once
 def test_a_real_image_replaced_by_another_one(site: Path, tmp_path: Path, cache: Path) -> None:
     place = tmp_path.resolve() / "mounted"
     place.mkdir()
@@ -451,6 +452,7 @@ def test_a_metadata_file_that_cannot_be_read_to_its_end_is_not_read(site: Path, 
         )
 
 
+@pytest.mark.once
 @pytest.mark.volume_but("cut in the middle", "written by others", "another version", "another folder's", "a pipe", "a folder")
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_index_is_ignored(site: Path, cache: Path, tmp_path: Path, damage: str) -> None:
@@ -500,6 +502,7 @@ def test_indexes_are_readable_by_their_user_alone(indexed: Path, cache: Path) ->
     assert (cache / "discovery").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.volume_but("under a file", "no home", "read-only")
 @pytest.mark.parametrize("how", ["a file", "under a file", "no home", "read-only"])
 def test_without_a_usable_cache_folder_each_process_reads_the_folders(site: Path, tmp_path: Path, how: str) -> None:
     place = tmp_path / "place"
@@ -697,6 +700,7 @@ def _zip(folder: Path, archive: Path) -> Path:
     return archive
 
 
+@pytest.mark.volume_but("lib.zip", "devmod_npu-1.0-py3.11.egg")
 @pytest.mark.parametrize("name", ["lib.zip", "devmod_npu-1.0-py3-none-any.whl", "devmod_npu-1.0-py3.11.egg"])
 def test_archives_on_the_path(site: Path, tmp_path: Path, cache: Path, name: str) -> None:
     if name.endswith(".egg"):
