@@ -17,13 +17,16 @@ from support import KINDS, sample
 import devmod
 from devmod.interop import tvm
 
+pytestmark = pytest.mark.once  # bytes, which core reads itself
+
 VECTORS = Path(__file__).parent / "vectors" / "tvm"
 INTERFACE = devmod.Interface(
     [devmod.Param("x", "buffer", "float32", "rw", (0, 1)), devmod.Param("n", "scalar", "int32", at=(0, 4), extra={"new": [1, b"2"]})],
     [devmod.Block("push", 16)],
     (64, 1, 1),
 )
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+#: tests/fuzz reads more of them.
+many = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def module_of(kind: str) -> devmod.Module:

@@ -159,41 +159,43 @@ def test_the_error_for_a_wrong_result_names_a_distribution_that_was_uninstalled_
     assert "acme-bad 1.0 returned NoneType" in out[1]
 
 
-@pytest.mark.row("R8")
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (
-            "def devices(): return [3]",
-            "devmod.device.bad is broken: acme-bad 1.0 returned int, not a sequence of devmod.Device. Report it to its publisher, or uninstall it",
-        ),
-        (
-            "def devices(): return None",
-            "devmod.device.bad is broken: acme-bad 1.0 returned NoneType, not a sequence of devmod.Device. Report it to its publisher, or "
-            "uninstall it",
-        ),
-        ("def devices(): raise RuntimeError('cuInit: 999')", "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999"),
-        ("def devices(): raise SystemExit(3)", "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3"),
-        ("def devices(): raise AssertionError", "devmod.device.bad of acme-bad 1.0 failed: AssertionError"),
-        (
-            "class Mute(Exception):\n    def __str__(self): return 1 // 0\ndef devices(): raise Mute",
-            "devmod.device.bad of acme-bad 1.0 failed: Mute: its text cannot be read",
-        ),
-    ],
+#: What `devices` of a plugin may do, and the text of the warning.
+PROBES = (
+    (
+        "def devices(): return [3]",
+        "devmod.device.bad is broken: acme-bad 1.0 returned int, not a sequence of devmod.Device. Report it to its publisher, or uninstall it",
+    ),
+    (
+        "def devices(): return None",
+        "devmod.device.bad is broken: acme-bad 1.0 returned NoneType, not a sequence of devmod.Device. Report it to its publisher, or "
+        "uninstall it",
+    ),
+    ("def devices(): raise RuntimeError('cuInit: 999')", "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999"),
+    ("def devices(): raise SystemExit(3)", "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3"),
+    ("def devices(): raise AssertionError", "devmod.device.bad of acme-bad 1.0 failed: AssertionError"),
+    (
+        "class Mute(Exception):\n    def __str__(self): return 1 // 0\ndef devices(): raise Mute",
+        "devmod.device.bad of acme-bad 1.0 failed: Mute: its text cannot be read",
+    ),
 )
-def test_devices_of_other_kinds_are_listed_after_a_failing_probe(site: Path, tmp_path: Path, change: str, text: str) -> None:
-    backend(site, "bad", change)
+
+
+@pytest.mark.row("R8")
+def test_devices_of_other_kinds_are_listed_beside_failing_probes(site: Path, tmp_path: Path) -> None:
+    texts = {f"bad{number}": text.replace("bad", f"bad{number}") for number, (_, text) in enumerate(PROBES)}
+    for kind, (change, _) in zip(texts, PROBES, strict=True):
+        backend(site, kind, change)
     program = """
 with __import__("warnings").catch_warnings(record=True) as caught:
     __import__("warnings").simplefilter("always")
     print([each.name for each in devmod.devices()])
-print(*(each.message for each in caught))
+print(*sorted(str(each.message) for each in caught), sep="\\n")
 """
-    assert output_of(site, tmp_path, program)[0] == f"['the device']\n{text}\n"
+    assert output_of(site, tmp_path, program)[0].splitlines() == ["['the device']", *sorted(texts.values())]
     done = cli(site, tmp_path, "devices", "--json")
     listed = json.loads(done.stdout)
     assert [each["name"] for each in listed["devices"]] == ["the device"]
-    assert listed["problems"] == [f"bad: {text}"]
+    assert sorted(listed["problems"]) == [f"{kind}: {text}" for kind, text in texts.items()]
 
 
 @pytest.mark.row("R8")

@@ -11,6 +11,8 @@ from stored import Raw, entry, file_of, module_of
 
 import devmod
 
+pytestmark = pytest.mark.once  # the bytes of files, and core's errors
+
 # -- what is refused
 
 BLOB = b"\xa2cl\x80\xc4\x03abc"

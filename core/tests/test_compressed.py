@@ -140,6 +140,7 @@ def test_the_limit_is_that_of_a_whole_file() -> None:
 
 
 @pytest.mark.row("R41")
+@pytest.mark.once
 def test_compressed_bytes_have_as_many_objects_as_the_file_explains() -> None:
     """Otherwise a small file has objects that take gigabytes, and minutes to read."""
     fewer, more = (  # a type is four objects
@@ -249,7 +250,9 @@ def test_a_damaged_frame_is_found_by_its_digest_in_a_save_too() -> None:
 
 
 @pytest.mark.row("R41")
-@pytest.mark.parametrize("arguments", [(), ("--json",), ("--verify",), ("--source",), ("--source", "--json")])
+@pytest.mark.once
+@pytest.mark.volume_but("--verify", "--source --json")
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--verify",), ("--source",), ("--source", "--json")], ids=" ".join)
 def test_inspect_has_one_payload_in_memory(arguments: tuple[str, ...], tmp_path: Path) -> None:
     size = 1_500_000
     made = [

@@ -21,6 +21,8 @@ from devmod._formats.save import pack_index
 from devmod._formats.wire import array_header
 from devmod._util.digest import sha256_of
 
+pytestmark = pytest.mark.once  # the bytes of an index, and the work to read it
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -392,6 +394,7 @@ def test_names_of_another_type_are_refused_with_the_whole_list(number: int, name
     assert refused(data, list).startswith(f"the index of the bundle in memory: modules, {number}, functions: {problem}")
 
 
+@pytest.mark.volume_but("maps")
 @pytest.mark.parametrize("values", [b"\x80", b"\xd4\x05\x00", b"\xdd\x00\x10\x00\x00"], ids=["maps", "extensions", "long arrays"])
 def test_the_list_of_names_takes_little_memory(values: bytes) -> None:
     """msgpack's own reader takes 70 bytes for an empty map, which is one byte in the file."""

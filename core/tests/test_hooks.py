@@ -269,6 +269,7 @@ def test_a_hook_may_reject_a_bundle_before_its_runtime_is_called(register: Regis
 
 
 @pytest.mark.row("R8", "R41")
+@pytest.mark.volume_but("devmod_verify.trust", "devmod_verify.")
 @pytest.mark.parametrize("name", ["devmod_verify.trust", "devmod_verify.opencl", "devmod_verify.", "devmod_verify.Trust.x"])
 def test_a_verify_hook_with_a_kind_refuses_each_bundle(tmp_path: Path, name: str) -> None:
     hook = "import pluggy\n@pluggy.HookimplMarker('devmod')\ndef devmod_verify(place, head): pass\n"

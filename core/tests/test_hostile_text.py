@@ -350,7 +350,7 @@ def test_no_command_prints_a_control_character_of_a_plugin(
         {"npu_broken": broken},
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    for arguments in (("--all",), ("--json",), ("--all", "--no-import"), ("--all", "--debug")):
+    for arguments in (("--json",), ("--all", "--no-import"), ("--all", "--debug")):
         assert "devmod.create" in run(capsys, "plugins", *arguments)[1]
     register("devmod.device", "npu", lambda: [HostileDevice()])
     for arguments in ((), ("--json",)):

@@ -18,6 +18,8 @@ from support import KINDS, sample
 import devmod
 from devmod.interop import tvm
 
+pytestmark = pytest.mark.once  # the bytes of TVM's files
+
 VECTORS = Path(__file__).parent / "vectors" / "tvm"
 BLOBS = sorted(path.name for path in VECTORS.glob("*.tvmimports"))
 

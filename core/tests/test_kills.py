@@ -19,7 +19,7 @@ import pytest
 import devmod
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("DEVMOD_TEST_KILLS", "25"))
+KILLS = int(os.environ.get("DEVMOD_TEST_KILLS", "10"))
 #: Seconds after which a process hangs.
 HANGS = 600 + 10 * KILLS
 
@@ -63,7 +63,7 @@ def test_simultaneous_saves_to_one_name_of_which_some_are_killed(tmp_path: Path,
         command = [sys.executable, "-c", SAVES, str(path), str(number), str(times)]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    sound = [start(number, 30) for number in range(3)]
+    sound = [start(number, 15) for number in range(3)]
     for number in range(3, 9):
         victim = start(number, 1 << 30)
         assert victim.stdout is not None

@@ -84,8 +84,8 @@ def test_an_index_is_read_in_proportion_to_its_size(
         capsys.readouterr()
 
     check_reader(lambda number: file_of(index(number)), count, lambda data: devmod.dumps(devmod.loads(data)))
-    inspect(count // 4)
-    assert_linear(lambda number: lambda: inspect(number), count // 100)
+    inspect(count // 8)
+    assert_linear(lambda number: lambda: inspect(number), count // 200)
 
 
 @pytest.mark.row("R19")

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import devmod
 
+pytestmark = pytest.mark.once  # a text and what core reads of it
+
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -67,7 +69,7 @@ metadata = mostly(
 
 
 @pytest.mark.row("R22")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(metadata)
 def test_any_json_is_an_fmap_or_a_format_error(data: Any) -> None:
     try:
@@ -80,7 +82,7 @@ def test_any_json_is_an_fmap_or_a_format_error(data: Any) -> None:
         assert devmod.FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, info.interface) == info
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60) | st.text(max_size=60).filter(lambda text: not text.endswith(".json")))  # that is a path
 def test_any_text_is_a_format_error_or_an_fmap(text: str | bytes) -> None:
     with pytest.raises(devmod.FormatError):

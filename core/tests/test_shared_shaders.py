@@ -17,6 +17,8 @@ import devmod
 from devmod._cli import main
 from devmod._formats import repeats
 
+pytestmark = pytest.mark.once  # the bytes of files
+
 SOURCE = b"kernel void k() { /* " + bytes(range(48, 96)) * 100 + b" */ }"
 INFO = devmod.FunctionInfo("k", ["handle"])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import from_wire
 from support import KINDS, MAP_KINDS, sample
@@ -19,6 +19,8 @@ import devmod
 from devmod._plugins.specs import find_spec
 from devmod._values.dtypes import array_bytes, parse_dtype
 from devmod.backend import decode
+
+pytestmark = pytest.mark.once  # bytes, which are the same with every Python
 
 TAGS = ["blockIdx.x", "threadIdx.x"]
 INTERFACE = devmod.Interface(
@@ -479,6 +481,7 @@ def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
 
 
 @pytest.mark.row("R12", "R19")
+@settings(max_examples=30)
 @given(fmap=st.dictionaries(st.text(max_size=9), infos(), max_size=3), code=st.binary(max_size=40))
 def test_written_values_are_read_back_equal(fmap: dict[str, devmod.FunctionInfo], code: bytes) -> None:
     spec = find_spec("cuda")

@@ -95,7 +95,7 @@ def check_reader(make: Callable[[int], bytes], count: int, read: Callable[[bytes
         data = make(number)
         return lambda: attempt(data)
 
-    data = make(count // 4)
+    data = make(count // 8)
     tracemalloc.start()
     try:
         attempt(data)
@@ -103,4 +103,4 @@ def check_reader(make: Callable[[int], bytes], count: int, read: Callable[[bytes
     finally:
         tracemalloc.stop()
     assert peak < MOST_MEMORY * len(data) + (1 << 18)
-    assert_linear(call, count // 100)
+    assert_linear(call, count // 200)

@@ -7,6 +7,8 @@ import pytest
 import devmod
 from devmod_readers.sources import closed_source
 
+pytestmark = pytest.mark.once  # texts, which the reader reads itself
+
 REFUSED = "#error devmod: a source payload is complete, and does not include a file of its receiver: "
 KERNEL = "kernel void k(global int *x) { x[0] = VALUE; }\n"
 ASSEMBLY = 'void f() { __asm__ volatile("'

@@ -14,6 +14,8 @@ from devmod.errors import FormatError
 from devmod_readers.amdgpu import check_code_object, read_code_object
 from devmod_readers.offload import is_container, read_images
 
+pytestmark = pytest.mark.once  # bytes, which the reader reads itself
+
 VECTORS = Path(__file__).parent / "vectors"
 DAMAGED = "the rocm payload of format 'hsaco' is truncated or damaged: "
 

@@ -12,6 +12,8 @@ import devmod
 from devmod.interop import tvm
 from devmod_readers.elf import ElfFile, symbol_bytes
 
+pytestmark = pytest.mark.once  # bytes, which the reader reads itself
+
 
 def library(strings: bytes, symbols: list[tuple[int, int]], *, wide: bool = True, order: str = "<") -> bytes:
     """Return a library with these symbols, each the offset of its name and the number of its section. All have the bytes `found`."""
@@ -62,7 +64,6 @@ def test_a_symbol_is_found_by_its_whole_name(tmp_path: Path, wide: bool, order: 
         assert (found if found is None else bytes(found)) == expected
 
 
-@pytest.mark.once
 def test_symbols_with_names_that_share_their_end_are_read_in_linear_time(tmp_path: Path) -> None:
     path = tmp_path / "k.so"
 

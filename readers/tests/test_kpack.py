@@ -14,6 +14,8 @@ from containers import archive, frames
 import devmod
 from devmod_readers.offload import OffloadImage, read_images
 
+pytestmark = pytest.mark.once  # bytes, which the reader reads itself
+
 FOLDER = Path(__file__).parent / "vectors/kpack"
 needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 

@@ -21,6 +21,8 @@ from devmod_readers.nvidia import KernelEntry, ParamPlace, check_declared, fatbi
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
 from devmod_targets.cuda.nvrtc import Program, arch_names, compile_program
 
+pytestmark = pytest.mark.once  # texts and bytes, which the readers read themselves
+
 KERNELS = Path(__file__).parents[2] / "targets" / "tests" / "kernels" / "cuda"
 VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "arch"
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -251,7 +253,6 @@ def test_damaged_ptx(text: str, problem: str) -> None:
     assert caught.value.kind == "cuda"
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     "piece",
     [

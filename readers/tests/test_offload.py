@@ -17,6 +17,8 @@ from containers import AMD, BINARY, CUBIN, FATBIN, FOLDER, HIP, HSACO, NVIDIA, P
 import devmod
 from devmod_readers.offload import read_images
 
+pytestmark = pytest.mark.once  # bytes, which the readers read themselves
+
 needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 
 

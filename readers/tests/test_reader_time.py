@@ -48,8 +48,8 @@ def chain(count: int) -> str:
 
 
 def test_thousands_of_entries() -> None:
-    assert len(read_wgsl(chain(8000), "k.wgsl")) == 7999
-    assert_linear(lambda count: lambda: read_wgsl(chain(count), "k.wgsl"), 200)
+    assert len(read_wgsl(chain(3000), "k.wgsl")) == 2999
+    assert_linear(lambda count: lambda: read_wgsl(chain(count), "k.wgsl"), 100)
 
 
 def shared(count: int) -> str:
@@ -61,11 +61,15 @@ def shared(count: int) -> str:
 
 def test_entries_that_share_thousands_of_variables_are_refused() -> None:
     with pytest.raises(CompileError) as caught:
-        read_wgsl(shared(2000), "k.wgsl")
+        read_wgsl(shared(1000), "k.wgsl")
     assert str(caught.value) == (
-        "the WGSL source is refused at k.wgsl:2010:32: the compute entries up to 'main8' have more than 16384 "
+        "the WGSL source is refused at k.wgsl:1018:32: the compute entries up to 'main16' have more than 16384 "
         "arguments and constants together; split the source"
     )
+
+
+@pytest.mark.volume  # of the 16384 arguments each costs work, however few the entries are
+def test_the_work_until_entries_are_refused_is_linear() -> None:
     assert_linear(lambda count: lambda: refused(lambda: read_wgsl(shared(count), "k.wgsl")), 200)
 
 
@@ -123,9 +127,9 @@ def shared_block(*, members: int, variables: int, entries: int) -> bytes:
 
 
 def test_spirv_reads_a_shared_struct_once() -> None:
-    (found,) = reflect(read_module(shared_block(members=5000, variables=5000, entries=1)), "k.spv", include_unused=False)
-    assert len(found.resources) == 5000
-    found_by_entry = reflect(read_module(shared_block(members=5000, variables=15, entries=1000)), "k.spv", include_unused=False)
+    (found,) = reflect(read_module(shared_block(members=2000, variables=2000, entries=1)), "k.spv", include_unused=False)
+    assert len(found.resources) == 2000
+    found_by_entry = reflect(read_module(shared_block(members=2000, variables=15, entries=1000)), "k.spv", include_unused=False)
     assert {len(each.resources) for each in found_by_entry} == {15}
 
     def many_variables(count: int) -> Callable[[], object]:
@@ -136,8 +140,8 @@ def test_spirv_reads_a_shared_struct_once() -> None:
         data = shared_block(members=count, variables=15, entries=count)
         return lambda: reflect(read_module(data), "k.spv", include_unused=False)
 
-    assert_linear(many_variables, 300)
-    assert_linear(many_entries, 300)
+    assert_linear(many_variables, 100)
+    assert_linear(many_entries, 100)
 
 
 def test_spirv_entries_that_share_thousands_of_variables_are_refused() -> None:

@@ -11,6 +11,8 @@ from devmod import Block, Member, Param
 from devmod_readers.reflection import ReflectedFunction, ReflectedShader, reflected_function
 from devmod_readers.wgsl import _reflect
 
+pytestmark = pytest.mark.once  # a text, which the reader reads itself
+
 
 def info_of(text: str, name: str = "main") -> devmod.FunctionInfo:
     return devmod.compile(text, "webgpu").functions[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ pytest_plugins = ["devmod_conformance.plugin"]
 
 
 class TestConformance(MetalConformance):
-    """The GPU of a Mac. On other machines the rows that run kernels are skipped."""
+    """The GPU of a Mac. On other machines the rows that run kernels are skipped, and the double's show the others."""
+
+    pytestmark = [] if sys.platform == "darwin" else [pytest.mark.volume]
 
 
 class TestConformanceOfTheDouble(MetalConformance):

@@ -240,7 +240,7 @@ _IDLE_SECONDS = 0.05
 #: The launches between two events take about this long, if `_MAX_LAUNCHES` are enough.
 _BUSY_SECONDS = 0.02
 _MAX_LAUNCHES = 5000
-_ROUNDS, _TIMES = 20, 4
+_ROUNDS, _TIMES = 8, 4
 #: The device's clock may be this much faster or slower than the host's, and may have steps of `_STEP` seconds.
 _DRIFT, _STEP = 0.05, 0.0005
 #: The seconds of equal launches may differ by this factor, since other processes may use the device.

@@ -55,9 +55,7 @@ def command(context: click.Context, as_json: bool, no_import: bool, with_all: bo
     """
     quiet_drivers()
     with plugins_at_work():
-        rows = [_row(claim, state) for claim, state in _states(None if no_import else timeout)]
-    if not with_all:
-        rows = [row for row in rows if row["distribution"] != CORE]
+        rows = [_row(claim, state) for claim, state in _states(None if no_import else timeout, with_core=with_all)]
     if as_json:
         print_json(rows)
         return
@@ -98,21 +96,24 @@ def _by_distribution(rows: list[dict[str, str]]) -> list[tuple[str, str, str]]:
     return result
 
 
-def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
+def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _State]]:
     """Return every claim with its state. A distribution with unreadable entry points has one row without group and name.
 
     Parameters
     ----------
     timeout
         The time limit in seconds for the import of a plugin. None: plugins are not imported.
+    with_core
+        Whether those of core are returned, and imported, too.
     """
-    states = []
+    states: list[tuple[Claim, _State]] = []
     for group in GROUPS:
         registered = registry.registered(group)
         in_process = [claim for claim in registry.claims(group) if claim.object is not None]
         # A folder lists its distributions in any order.
         for claim in [*in_process, *sorted(registry.declared_claims(group), key=lambda claim: claim.distribution)]:
-            states.append((claim, _state(claim, registered.get(claim.name))))
+            if with_core or claim.distribution != CORE:
+                states.append((claim, _state(claim, registered.get(claim.name))))
     states += [(claim, _state(claim, None)) for claim in registry.ignored_entries()]
     for source in [each for each in distributions() if each.problem and not each.entries]:  # a damaged entry_points.txt
         claim = Claim("", "", "", source)
