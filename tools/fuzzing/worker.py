@@ -1,8 +1,9 @@
 """Run one reader in this process, with given files, with mutated inputs for a number or for seconds, or both. Print the result as JSON.
 
-    python -m fuzzing.worker READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed] [+ READER …]
+    python -m fuzzing.worker RUN [+ RUN …]
 
-The process runs one reader after the other if there are several. FOLDER gets a file for each finding, and the file `current` with the input that is being read. If the process dies, that input caused it.
+A RUN is READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed].
+FOLDER gets a file for each finding, and the file `current` with the input that is being read. If the process dies, that input caused it.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ def first_seeds(reader: Reader, executions: int) -> list[bytes]:
 
 
 def inputs(reader: Reader, seed: str, executions: int) -> Generator[bytes, bool | None, None]:
-    """Yield the first seeds, then mutated ones without end. Send whether the last one was read without an error: those are mutated again."""
+    """Yield the first seeds, then mutated ones without end.
+
+    Send whether the last one was read without an error: those are mutated again.
+    """
     random = Random(f"{reader.name} {seed}")
     pool = reader.seeds()
     for data in first_seeds(reader, executions):  # `yield from` would send to the list
