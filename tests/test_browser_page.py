@@ -23,7 +23,6 @@ from browser_images import kernel  # noqa: E402
 from browser_page import IDLE, PAGE, low_contrast, press_run, saved, served, show, viewed  # noqa: E402
 from build import compile_one_source  # noqa: E402
 
-
 BLURRED = "Number(document.getElementById('blur')?.dataset.drawn) >= 1"
 NOTHING = "@compute @workgroup_size(1) fn nothing() {}"
 EXAMPLES = sorted((ROOT / "examples" / "webgpu").glob("*.wgsl"))
