@@ -62,7 +62,15 @@ def _chromium() -> str:
 
 
 class Browser:
-    """One Chromium. Each method is a command of driver.mjs."""
+    """One Chromium. Each method is a command of driver.mjs.
+
+    Attributes
+    ----------
+    shared
+        The address of the page in which tests show one file after the other, and "" if there is none.
+    resources
+        What that page needs.
+    """
 
     def __init__(self, *flags: str) -> None:
         program, driver = node(), JS / "test" / "browser" / "driver.mjs"
@@ -70,6 +78,7 @@ class Browser:
             pytest.skip("playwright-core is not installed (npm install in browser/js)")
         command = [program, str(driver), _chromium(), "--no-sandbox", "--disable-dev-shm-usage", *flags]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.shared, self.resources = "", contextlib.ExitStack()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return functools.partial(self._call, name)
@@ -97,6 +106,7 @@ class Browser:
 
     def close(self) -> None:
         """End the browser."""
+        self.resources.close()
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -147,12 +157,16 @@ class FileServer(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/"
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the files and what was sent."""
         self.files: dict[str, bytes] = {}
         self.sent = 0
         self.asked: list[str] = []
         self.ranges = True
         self.compresses = False
-        self.url = f"http://127.0.0.1:{self.server_port}/"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -189,6 +203,8 @@ class _Handler(BaseHTTPRequestHandler):
                 data = gzip.compress(data)
                 self.send_header("Content-Encoding", "gzip")
         self.send_header("ETag", '"one"')
+        if path in self.server.files:  # another test may have another file of this name
+            self.send_header("Cache-Control", "no-store")
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

@@ -20,7 +20,6 @@ from devmod_webgpu._serve import Server
 
 PAGE = page()
 IDLE = "document.querySelector('.tree button, #alert p') && !document.querySelector('[aria-busy=true]')"
-DRAWN = "['mandelbrot', 'blur'].every((id) => Number(document.getElementById(id)?.dataset.drawn) >= 1)"
 
 
 @contextmanager
@@ -51,10 +50,20 @@ def viewed(file: Path) -> Iterator[str]:
 
 
 def show(browser: Browser, file: Path, **options: Any) -> None:
-    """Open the page with a file, as `devmod view` does, and wait until it is idle."""
-    with served(file) as url:
+    """Show a file, and wait until the page is idle: in the page that an earlier call has opened, as a user who chooses another file.
+
+    A page with a script is opened as `devmod view` does, and so is the first one.
+    """
+    if "script" not in options and browser.shared and browser.address() == browser.shared:
+        browser.emulate(options)
+        browser.messages()  # those of the file before
+        browser.files("#choose", [str(file)])
+    else:
+        browser.resources.close()
+        url = browser.resources.enter_context(served(file))
         browser.open(url, options)
-        browser.wait(IDLE)
+        browser.shared = "" if "script" in options else url
+    browser.wait(IDLE)
 
 
 def saved(path: Path, *modules: devmod.Module) -> Path:

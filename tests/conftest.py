@@ -22,7 +22,7 @@ from environments import install, make_venv, uninstall, uv_settings  # noqa: E40
 from wheels import build, distributions, is_backend  # noqa: E402
 
 if TYPE_CHECKING:
-    from browser_driver import Browser
+    from browser_driver import Browser, FileServer
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -183,6 +183,31 @@ def browser(_browsers: list[Browser]) -> Browser:
     if not _browsers or not _browsers[-1].alive:
         _browsers.append(Browser(*WEBGPU))
     return _browsers[-1]
+
+
+@pytest.fixture(scope="session")
+def _file_server() -> Iterator[FileServer]:
+    from browser_driver import file_server
+
+    with file_server() as made:
+        yield made
+
+
+@pytest.fixture
+def server(_file_server: FileServer) -> FileServer:
+    """A server of the npm package and of files in memory."""
+    _file_server.reset()
+    return _file_server
+
+
+@pytest.fixture
+def empty_page(browser: Browser, server: FileServer) -> Iterator[Browser]:
+    """An empty page of the server: the one of the last test, if that is still open."""
+    if browser.address() != server.url:
+        browser.open(server.url)
+    browser.messages()  # those of other tests
+    yield browser
+    assert browser.messages() == []
 
 
 @pytest.fixture

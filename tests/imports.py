@@ -22,6 +22,7 @@ SOURCES = [
 SOURCES += sorted((ROOT / "examples").glob("*/src"))
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Return the file of every module."""
     results = {}
@@ -33,16 +34,26 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    """Return the syntax tree of a file."""
-    return ast.parse(path.read_text())
+def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Return the imports of a file, and whether each is for type checkers alone."""
+    results: list[tuple[ast.Import | ast.ImportFrom, bool]] = []
+    pending: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    while pending:
+        node, types = pending.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            results.append((node, types))
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += [*((each, True) for each in node.body), *((each, types) for each in node.orelse)]
+        else:  # an expression has no statements
+            pending += ((each, types) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
+    return results
 
 
 @cache
 def imports(*, types: bool = False) -> dict[str, set[str]]:
     """Return the modules that each module imports, at its top and inside functions; under TYPE_CHECKING too if `types` is true."""
     known = modules()
-    return {name: {to for to in _imported(tree_of(path), known, types) if to != name} for name, path in known.items()}
+    return {name: {to for to in _imported(path, known, types) if to != name} for name, path in known.items()}
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -74,18 +85,15 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return results
 
 
-def _imported(tree: ast.AST, known: dict[str, Path], types: bool) -> Iterator[str]:
-    for node in ast.iter_child_nodes(tree):
-        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            for each in node.orelse:
-                yield from _imported(each, known, types)
+def _imported(path: Path, known: dict[str, Path], types: bool) -> Iterator[str]:
+    for node, for_types in statements(path):
+        if for_types and not types:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             assert node.level == 0, "relative imports are not used here"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 if inner in known or node.module in known:
                     yield inner if inner in known else node.module
-        yield from _imported(node, known, types)

@@ -452,13 +452,6 @@ def test_a_shader_that_does_not_compile_shows_the_compilers_message(
     assert browser.text(".kernel .bad").startswith("the webgpu function 'axpy' does not compile in this browser:\nline 3, column 11: ")
 
 
-def test_without_webgpu_a_form_shows_the_reason(browser: Browser, tmp_path: Path) -> None:
-    open_kernel(browser, tmp_path, AXPY, script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined })")
-    press_run(browser)
-    assert browser.text(".kernel .bad").startswith("this browser does not support WebGPU, so no kernel can run. ")
-    assert browser.messages() == []
-
-
 @pytest.mark.volume_but("light")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_at_the_width_of_a_phone_a_form_does_not_overflow(browser: Browser, tmp_path: Path, scheme: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,13 @@ from devmod.backend import IMAGE_FORMATS
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
-from browser_driver import PRELUDE, Browser, FileServer, decode_array, encode_array, file_server, run_in_node  # noqa: E402
+from browser_driver import PRELUDE, Browser, FileServer, decode_array, encode_array, run_in_node  # noqa: E402
 from browser_images import RESIZE, RESIZE_PARAMS, kernel, param  # noqa: E402
 
 
 @pytest.fixture
-def server() -> Iterator[FileServer]:
-    with file_server() as made:
-        yield made
-
-
-@pytest.fixture
-def page(browser: Browser, server: FileServer) -> Iterator[Browser]:
-    browser.open(server.url)
-    yield browser
-    assert browser.messages() == []
+def page(empty_page: Browser) -> Browser:
+    return empty_page
 
 
 def run(page: Browser, body: str, argument: Any = None) -> Any:

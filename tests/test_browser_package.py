@@ -92,8 +92,20 @@ def test_a_file_with_programs_opens_and_its_kernels_are_found() -> None:
     ]
 
 
-def test_the_types_check_in_strict_mode() -> None:
-    run(*typescript(), "--noEmit")
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as npm packs it, in `node_modules` of a user. The sources are checked in strict mode: their declarations are packed too."""
+    typescript()
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed (Debian and Ubuntu: apt-get install npm)")
+    folder = tmp_path_factory.mktemp("packed")
+    shutil.copytree(JS, folder / "js", ignore=shutil.ignore_patterns("node_modules", "types", "*.tgz"))
+    (folder / "js" / "node_modules").symlink_to(JS / "node_modules")
+    run(npm, "pack", "--pack-destination", str(folder), cwd=folder / "js")
+    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+        archive.extractall(folder / "node_modules", filter="data")
+    return (folder / "node_modules" / "package").rename(folder / "node_modules" / "devmod-webgpu")
 
 
 GOOD = """
@@ -142,31 +154,18 @@ export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Pro
 """
 
 
-@pytest.fixture(scope="module")
-def users(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
-    """Compile a TypeScript program against the declarations, which are generated from the sources. Return the lines with errors."""
-    folder = tmp_path_factory.mktemp("users")
-    types = folder / "node_modules" / "devmod-webgpu" / "types"
-    run(*typescript(), "--noEmit", "false", "--emitDeclarationOnly", "--outDir", str(types))
-    (types.parent / "package.json").write_text(json.dumps(PACKAGE))
+def errors_of(program: str, folder: Path) -> list[str]:
+    """Compile a TypeScript program, and return its lines with errors."""
+    (folder / "program.ts").write_text(program)
     options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]
-
-    def errors(program: str) -> list[str]:
-        (folder / "program.ts").write_text(program)
-        command = [*typescript(), *options, "program.ts"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
-        numbers = {int(line) for line in re.findall(r"^program\.ts\((\d+),\d+\): error TS", done.stdout, re.MULTILINE)}
-        assert done.stdout.count("error TS") == len(numbers), done.stdout
-        return [program.splitlines()[number - 1].strip() for number in sorted(numbers)]
-
-    return errors
+    command = [*typescript(), *options, "program.ts"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    numbers = {int(line) for line in re.findall(r"^program\.ts\((\d+),\d+\): error TS", done.stdout, re.MULTILINE)}
+    assert done.stdout.count("error TS") == len(numbers), done.stdout
+    return [program.splitlines()[number - 1].strip() for number in sorted(numbers)]
 
 
-def test_the_types_check_the_code_of_users(users: Callable[[str], list[str]]) -> None:
-    assert users(GOOD) == []
-
-
-def test_the_types_refuse_wrong_calls(users: Callable[[str], list[str]]) -> None:
+def test_the_packed_types_take_the_code_of_users_and_refuse_wrong_calls(packed: Path) -> None:
     wrong = [
         "await bundle.getFunction(7);",
         "await f.run({ x: new Float32Array(4) }, { grid: '1' });",
@@ -193,7 +192,7 @@ def test_the_types_refuse_wrong_calls(users: Callable[[str], list[str]]) -> None
     ]
     end = "  const [module] = bundle.modules;\n"
     assert end in GOOD
-    assert users(GOOD.replace(end, "".join(f"{line}\n" for line in wrong) + end)) == wrong
+    assert errors_of(GOOD.replace(end, "".join(f"{line}\n" for line in wrong) + end), packed.parent.parent) == wrong
 
 
 def test_the_package_has_no_dependency_and_no_build_step() -> None:
@@ -231,17 +230,8 @@ def test_the_page_requests_only_its_own_server() -> None:
             assert word not in text, f"{path.name} has {word}"
 
 
-def test_npm_packs_sources_types_and_license(tmp_path: Path) -> None:
-    typescript()
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed (Debian and Ubuntu: apt-get install npm)")
-    copy = tmp_path / "js"
-    shutil.copytree(JS, copy, ignore=shutil.ignore_patterns("node_modules", "types", "*.tgz"))
-    (copy / "node_modules").symlink_to(JS / "node_modules")
-    run(npm, "pack", "--pack-destination", str(tmp_path), cwd=copy)
-    with tarfile.open(next(tmp_path.glob("*.tgz"))) as archive:
-        names = {name.removeprefix("package/") for name in archive.getnames()}
+def test_npm_packs_sources_types_and_license(packed: Path) -> None:
+    names = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
     assert {"package.json", "README.md", "LICENSE", "src/index.js", "types/index.d.ts"} <= names
     assert all(name.startswith(("src/", "types/")) or "/" not in name for name in names)
 

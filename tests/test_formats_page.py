@@ -306,6 +306,7 @@ def has_nan(value: Any) -> bool:
 
 
 @pytest.mark.row("R19")
+@pytest.mark.volume_but("v1/webgpu.bytes", "v1/cuda.bytes")
 @pytest.mark.parametrize("path", [path for path in MODULES if path.stem in ("webgpu", "vulkan", "cuda")], ids=named)
 def test_the_two_readers_take_and_refuse_the_same_modules(path: Path) -> None:
     kind = path.stem
@@ -341,9 +342,9 @@ def programs_by_second(data: bytes) -> Any:
 def test_the_two_readers_take_and_refuse_the_same_programs() -> None:
     data = (GOLDEN / "v1" / "program.bytes").read_bytes()
     assert programs_by_devmod(data) == programs_by_second(data) is not None
-    taken, refused = compare(programs_by_devmod, programs_by_second, data, step=23)
-    assert taken > 25
-    assert refused > 250
+    taken, refused = compare(programs_by_devmod, programs_by_second, data, step=47)
+    assert taken > 12
+    assert refused > 120
 
 
 @pytest.mark.row("R45")
@@ -474,7 +475,7 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
 
 
 @pytest.mark.row("R41")
-@pytest.mark.volume_but("v2/both.devmod-4", "v3/shared.devmod-4", "v3/compressed.devmod-4")
+@pytest.mark.volume_but("v3/shared.devmod-4", "v3/compressed.devmod-4")
 @pytest.mark.parametrize("step", [4, 1])
 @pytest.mark.parametrize("name", ["v2/both.devmod", "v3/shared.devmod", "v3/compressed.devmod"])
 def test_the_two_readers_take_and_refuse_the_same_indexes(name: str, step: int) -> None:

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from imports import ROOT, circles, imports, modules, tree_of
+from imports import ROOT, circles, imports, modules, statements
 
 #: What each layer of core may import of devmod besides itself.
 LAYERS = {
@@ -103,9 +103,8 @@ def test_core_has_no_network_code() -> None:
     found = set()
     for module, path in modules().items():
         if module.split(".")[0] == "devmod":
-            for node in ast.walk(tree_of(path)):
-                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for node, _ in statements(path):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
                 found |= {(module, name) for name in names if name.split(".")[0] in network}
     assert found == set()
 
@@ -243,14 +242,8 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
     wrong, taken = [], set()
     for module, path in modules().items():
         own = module.split(".")[0]
-        for node in ast.walk(tree_of(path)):
-            found = (
-                [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
-                if not isinstance(node, ast.Import)
-                else [a.name for a in node.names]
-            )
+        for node, _ in statements(path):
+            found = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             for name in found:
                 names = [name, *(alias.name for alias in node.names)] if isinstance(node, ast.ImportFrom) else [name]
                 private = any(re.match(r"_[a-z]", part) for each in names for part in each.split("."))

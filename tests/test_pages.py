@@ -63,20 +63,17 @@ NOT_RUN = {
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
 MISSING = {"bundles.md": "devmod-cuda"}
-#: Runs `devmod` where a distribution is hidden.
-HIDDEN = "import runpy, sys; sys.path.insert(0, {tests!r}); import alone; alone.hide({name!r}); runpy.run_module('devmod', run_name='__main__', alter_sys=True)"
 
 
-def run_command(words: list[str], folder: Path, missing: str = "", status: int = 0) -> str:
-    if words[0] == "devmod" and not missing and "profile" not in words:
+def run_command(words: list[str], folder: Path, status: int = 0) -> str:
+    if words[0] == "devmod" and "profile" not in words:
         return run_in_process(words[1:], status)
     env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160"}
     while "=" in words[0]:
         name, _, env[name] = words[0].partition("=")
         words = words[1:]
     assert words[0] in ("devmod", "python"), f"{shlex.join(words)}: the test runs no such command"
-    program = ["-c", HIDDEN.format(tests=str(Path(hide.__code__.co_filename).parent), name=missing)] if missing else ["-m", "devmod"]
-    command = [*program, *words[1:]] if words[0] == "devmod" else words[1:]
+    command = ["-m", *words] if words[0] == "devmod" else words[1:]
     done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == status, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
     return done.stdout + (done.stderr if status else "")
@@ -85,7 +82,12 @@ def run_command(words: list[str], folder: Path, missing: str = "", status: int =
 def run_in_process(words: list[str], status: int) -> str:
     """Return what a command prints, here in the current folder: a process of its own takes longer than most commands."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out if status else err), mock.patch.dict(os.environ, COLUMNS="160"):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(out if status else err))
+        stack.enter_context(mock.patch.dict(os.environ, COLUMNS="160"))
+        if words[0] in ("bench", "run", "verify"):  # as in a frozen program, these launch in this process too
+            stack.enter_context(mock.patch.object(sys, "frozen", True, create=True))
         found = main(words)
     printed, errors = (stream.buffer.getvalue().decode() for stream in (out, err))
     assert found == status, f"{shlex.join(words)}\n{printed}\n{errors}"
@@ -116,7 +118,7 @@ def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkey
             assert same(text, printed), f"the page has\n{text}\nand the block prints\n{printed}"
         else:
             for words, expected in commands(text):
-                got = run_command(words, tmp_path, MISSING.get(page, ""), int(name or 0))
+                got = run_command(words, tmp_path, int(name or 0))
                 assert same(expected, got), f"$ {shlex.join(words)}\nthe page has\n{expected}\nand the command prints\n{got}"
 
 

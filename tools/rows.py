@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 from environments import ROOT
 
@@ -41,6 +42,7 @@ def rows_of_the_contract() -> list[str]:
     return re.findall(r"^- \*\*(R\d+)\*\* ", CONTRACT.read_text(), re.MULTILINE)
 
 
+@cache
 def tests_by_row() -> dict[str, dict[str, list[str]]]:
     """Return row → test file (from the root) → names of its tests, in the order of the files and of each file.
 
@@ -48,7 +50,8 @@ def tests_by_row() -> dict[str, dict[str, list[str]]]:
     """
     results: dict[str, dict[str, list[str]]] = {}
     for path in sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/test_*.py")):
-        for row, name in _marked(ast.parse(path.read_text())):
+        text = path.read_text()
+        for row, name in _marked(ast.parse(text)) if "mark.row(" in text else ():
             names = results.setdefault(row, {}).setdefault(path.relative_to(ROOT).as_posix(), [])
             if name not in names:
                 names.append(name)

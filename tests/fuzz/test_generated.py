@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import devmod  # noqa: E402
 from fuzzing import javascript, mutation, readers, specification  # noqa: E402
 
-fixed = settings(max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+fixed = settings(max_examples=50, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 words = st.sampled_from(
     ["f", "g", "main", "", "\x1b[2J", "\u202e", "__proto__", "blockIdx.x", "float32", "handle", "uint1x64", "int4", "push"]

@@ -97,9 +97,9 @@ def test_mutators_give_the_same_for_the_same_seed_and_change_most_inputs(name: s
     reader = readers.READERS[name]
     pool = reader.seeds()
     assert pool
-    results = [[reader.mutate(pool[number % len(pool)], random) for number in range(60)] for random in (Random(7), Random(7))]
+    results = [[reader.mutate(pool[number % len(pool)], random) for number in range(30)] for random in (Random(7), Random(7))]
     assert results[0] == results[1]
-    assert sum(data != pool[number % len(pool)] for number, data in enumerate(results[0])) > 40
+    assert sum(data != pool[number % len(pool)] for number, data in enumerate(results[0])) > 20
 
 
 def test_a_mutated_bundle_reaches_the_code_behind_the_digests() -> None:
@@ -107,7 +107,7 @@ def test_a_mutated_bundle_reaches_the_code_behind_the_digests() -> None:
 
     random, data = Random(0), seeds.golden("program.devmod")[0]
     messages = []
-    for _ in range(300):
+    for _ in range(150):
         try:
             root = devmod.loads(mutation.mutate_bundle(data, random))
             for module in readers.walk(root):
@@ -115,9 +115,9 @@ def test_a_mutated_bundle_reaches_the_code_behind_the_digests() -> None:
             messages.append("")
         except devmod.FormatError as error:
             messages.append(str(error))
-    assert sum(text == "" for text in messages) > 40
-    assert sum("fmap" in text for text in messages) > 5
-    assert sum("SHA-256" in text for text in messages) < 60
+    assert sum(text == "" for text in messages) > 20
+    assert sum("fmap" in text for text in messages) > 2
+    assert sum("SHA-256" in text for text in messages) < 30
 
 
 def test_a_view_that_is_longer_than_its_memory_is_a_breach() -> None:

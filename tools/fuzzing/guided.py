@@ -53,7 +53,8 @@ def main(arguments: Sequence[str]) -> None:
     corpus.mkdir(exist_ok=True)
     for number, data in enumerate(reader.seeds()):
         (corpus / f"seed-{number}").write_bytes(data)
-    worker.warm_up(reader, current)
+    with worker.scan_of(reader):
+        worker.warm_up(reader, current)
     end, done, armed = max(begun + values.seconds, time.monotonic() + 5), 0, 0.0  # on a loaded machine the imports take minutes
 
     def test(data: bytes) -> None:

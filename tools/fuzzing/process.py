@@ -1,4 +1,4 @@
-"""Run one reader in a process of its own, and report how it ended."""
+"""Run readers in a process of its own, and report how it ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ TOOLS = Path(__file__).resolve().parent.parent
 
 
 class Run(NamedTuple):
-    """The result of one process.
+    """The result of one reader.
 
     Attributes
     ----------
@@ -36,12 +37,17 @@ class Run(NamedTuple):
 
 
 def run_reader(reader: str, folder: Path, *arguments: str, guided: bool = False, timeout: float = 600) -> Run:
-    """Run a reader; the process may end in any way.
+    """Run a reader as `run_readers` does."""
+    return run_readers({reader: arguments}, folder, guided=guided, timeout=timeout)[-1]
+
+
+def run_readers(readers: Mapping[str, Sequence[str]], folder: Path, *, guided: bool = False, timeout: float = 600) -> list[Run]:
+    """Run readers one after the other in one process, which may end in any way. Return the results up to the reader that ended it.
 
     Parameters
     ----------
-    reader, folder, arguments
-        As for `fuzzing.worker`.
+    readers, folder
+        The arguments for each reader, as for `fuzzing.worker`.
     guided
         Whether atheris chooses the inputs.
     timeout
@@ -51,18 +57,26 @@ def run_reader(reader: str, folder: Path, *arguments: str, guided: bool = False,
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DEVMOD_")}
     settings["PYTHONPATH"] = str(TOOLS)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", module, reader, str(folder), *arguments]
+    words = [word for reader, arguments in readers.items() for word in ("+", reader, str(folder), *arguments)]
+    command = [sys.executable, "-m", module, *words[1:]]
     with (folder / "log").open("wb") as log:
         try:
             process = subprocess.run(command, env=settings, stdout=subprocess.PIPE, stderr=log, check=False, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            return Run(reader, -1, [_keep_input(folder, f"did not end within {timeout:.0f} s")])
-    lines = process.stdout.decode("utf-8", "replace").splitlines()
-    try:
-        data = json.loads(lines[-1])
-        return Run(reader, data["executions"], data["findings"])
-    except (IndexError, ValueError, KeyError, TypeError):
-        return Run(reader, -1, [_keep_input(folder, f"ended with {_exit_words(process.returncode)}")])
+            printed, how = process.stdout, f"ended with {_exit_words(process.returncode)}"
+        except subprocess.TimeoutExpired as error:
+            printed, how = error.stdout or b"", f"did not end within {timeout:.0f} s"
+    runs = [*_results(printed.decode("utf-8", "replace"))]
+    for reader in [*readers][len(runs) :][:1]:
+        runs.append(Run(reader, -1, [_keep_input(folder, how)]))
+    return runs
+
+
+def _results(printed: str) -> Iterator[Run]:
+    """Yield the results among the lines, which may have others of a driver."""
+    for line in printed.splitlines():
+        with suppress(ValueError, KeyError, TypeError):
+            data = json.loads(line)
+            yield Run(data["reader"], data["executions"], data["findings"])
 
 
 def _exit_words(code: int) -> str:

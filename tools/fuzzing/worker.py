@@ -1,7 +1,8 @@
 """Run one reader in this process, with given files, with mutated inputs for a number or for seconds, or both. Print the result as JSON.
 
-    python -m fuzzing.worker READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed]
+    python -m fuzzing.worker RUN [+ RUN …]
 
+A RUN is READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed].
 FOLDER gets a file for each finding, and the file `current` with the input that is being read. If the process dies, that input caused it.
 """
 
@@ -20,7 +21,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import groupby
 from pathlib import Path
 from random import Random
 
@@ -104,11 +106,19 @@ def execute(reader: Reader, data: bytes, findings: Findings, current: Current) -
     return False
 
 
-def inputs(reader: Reader, seed: str) -> Generator[bytes, bool | None, None]:
-    """Yield the seeds, then mutated ones without end. Send whether the last one was read without an error: those are mutated again."""
+def first_seeds(reader: Reader, executions: int) -> list[bytes]:
+    """Return the seeds to read themselves: at most half of the inputs."""
+    return reader.seeds()[: max(executions // 2, 1)]
+
+
+def inputs(reader: Reader, seed: str, executions: int) -> Generator[bytes, bool | None, None]:
+    """Yield the first seeds, then mutated ones without end.
+
+    Send whether the last one was read without an error: those are mutated again.
+    """
     random = Random(f"{reader.name} {seed}")
     pool = reader.seeds()
-    for data in list(pool):
+    for data in first_seeds(reader, executions):  # `yield from` would send to the list
         yield data
     first = len(pool)
     while True:
@@ -120,11 +130,16 @@ def inputs(reader: Reader, seed: str) -> Generator[bytes, bool | None, None]:
             pool.append(data)
 
 
-def warm_up(reader: Reader, current: Current) -> None:
-    """Read the seeds without limits. The imports and drivers of their first use are then in no input's time and memory."""
+def scan_of(reader: Reader) -> AbstractContextManager[object]:
+    """What is installed does not change. The reader of look-ups looks for it each time."""
+    return nullcontext() if reader.name == "lookup" else shared_scan()
+
+
+def warm_up(reader: Reader, current: Current, executions: int = ENDLESS) -> None:
+    """Read the first seeds without limits. The imports and drivers of their first use are then in no input's time and memory."""
     if reader.native:  # its memory has no limit
         return
-    for data in reader.seeds():
+    for data in first_seeds(reader, executions):
         current.set(data)
         with suppress(Exception):  # the seeds are read again, and then any error is a finding
             reader.read(data)
@@ -132,17 +147,15 @@ def warm_up(reader: Reader, current: Current) -> None:
 
 def run(reader: Reader, findings: Findings, current: Current, seed: str, seconds: float, executions: int) -> int:
     """Run for so many seconds or so many inputs, and return the number of inputs."""
-    data = inputs(reader, seed)
+    data = inputs(reader, seed, executions)
     done, end = 0, time.monotonic() + seconds
     armed, accepted = 0.0, None
-    # What is installed does not change. The reader of look-ups looks for it each time.
-    with nullcontext() if reader.name == "lookup" else shared_scan():
-        while done < executions and (now := time.monotonic()) < end:
-            if now > armed + 1:
-                faulthandler.dump_traceback_later(PATIENCE, exit=True)
-                armed = now
-            accepted = execute(reader, data.send(accepted), findings, current)
-            done += 1
+    while done < executions and (now := time.monotonic()) < end:
+        if now > armed + 1:
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
+            armed = now
+        accepted = execute(reader, data.send(accepted), findings, current)
+        done += 1
     faulthandler.cancel_dump_traceback_later()
     return done
 
@@ -178,10 +191,24 @@ def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run, print the result, and return the exit code."""
+    """Run each reader, and return the exit code."""
+    runs = [list(words) for plus, words in groupby(arguments, "+".__eq__) if not plus]
+    return max(run_one(each) for each in runs or [[]])
+
+
+def run_one(arguments: Sequence[str]) -> int:
+    """Run one reader, print the result, and return the exit code."""
     given = parse(arguments)
     reader, findings, current = prepare(given)
-    warm_up(reader, current)
+    with scan_of(reader):
+        done = run_all(given, reader, findings, current)
+    finish(reader, done, findings)
+    return 1 if findings.count else 0
+
+
+def run_all(given: argparse.Namespace, reader: Reader, findings: Findings, current: Current) -> int:
+    """Read the given files and the mutated inputs, and return the number of inputs."""
+    warm_up(reader, current, given.executions)
     done = 0
     if given.files is not None or given.large is not None:
         fixed = [path.read_bytes() for path in given.files or ()]
@@ -192,8 +219,7 @@ def main(arguments: Sequence[str]) -> int:
         done = 1 + len(fixed) + len(given.large or ())
     if not done or given.executions < ENDLESS:
         done += run(reader, findings, current, given.seed, given.seconds, given.executions)
-    finish(reader, done, findings)
-    return 1 if findings.count else 0
+    return done
 
 
 def finish(reader: Reader, done: int, findings: Findings) -> None:

@@ -12,28 +12,30 @@ const HANGS = 240_000;
 const [executablePath, ...args] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath, args, timeout: HANGS });
 let page = null;
-let opened = ""; // the options of the page's context
+let changed = false; // whether a script was added to the page
 let messages = [];
 
 const commands = {
-  /** A page; `script` runs in it before anything of its own. One without a script takes the place of the last one with the same options. */
+  /** A page, in the place of the last one; `script` runs in it before anything of its own. */
   async open(url, { script = null, ...options } = {}) {
-    const text = JSON.stringify([script, options]);
-    if (page && !script && text === opened) {
-      await page.goto("about:blank");
-      messages = [];
-      await page.goto(url);
-      return;
+    if (page && !script && !changed) await page.goto("about:blank");
+    else {
+      await page?.context().close();
+      page = await (await browser.newContext()).newPage();
+      page.setDefaultTimeout(HANGS);
+      page.on("console", (message) => ["error", "warning"].includes(message.type()) && messages.push(`${message.type()}: ${message.text()}`));
+      page.on("pageerror", (error) => messages.push(`page: ${error.stack}`));
+      if (script) await page.addInitScript(script);
+      changed = Boolean(script);
     }
-    opened = text;
-    await page?.context().close();
     messages = [];
-    page = await (await browser.newContext(options)).newPage();
-    page.setDefaultTimeout(HANGS);
-    page.on("console", (message) => ["error", "warning"].includes(message.type()) && messages.push(`${message.type()}: ${message.text()}`));
-    page.on("pageerror", (error) => messages.push(`page: ${error.stack}`));
-    if (script) await page.addInitScript(script);
+    await commands.emulate(options);
     await page.goto(url);
+  },
+  /** Change the size of the page, and the colours that its user prefers. */
+  async emulate({ viewport = { width: 1280, height: 720 }, colorScheme = "light" } = {}) {
+    await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme });
   },
   /** The body of an async function of one argument; its value comes back as JSON. (As text: a page's own policy may forbid eval.) */
   evaluate: (body, argument = null) => page.evaluate(`(async (argument) => {${body}\n})(${JSON.stringify(argument)})`),
@@ -56,7 +58,8 @@ const commands = {
     return [file.suggestedFilename(), (await readFile(await file.path())).toString("base64")];
   },
   screenshot: (path) => page.screenshot({ path, fullPage: true }).then(() => null),
-  messages: () => messages,
+  /** The errors and warnings since the last call, or since the page was opened. */
+  messages: () => messages.splice(0),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
