@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -1008,27 +1007,18 @@ def test_an_editable_install_is_discovered_and_needs_a_new_process(installer: tu
         assert running.ask(ask).startswith("NotRegisteredError")
         do("install", "--no-deps", "--no-build-isolation", "-e", str(project))
         try:
-            assert running.ask(ask) == (
-                "PluginError: devmod.load_from_bytes.edit cannot be used yet: acme-edit 1.0 is an editable install made after this process "
-                "began, and acme_edit is found only by a process that begins after it. Restart Python"
+            not_found = (
+                "PluginError: devmod.load_from_bytes.edit cannot be used: acme-edit 1.0 is an editable install, and its module acme_edit is "
+                "not found. If it was installed after this process began, restart Python; else install it again"
             )
+            assert running.ask(ask) == not_found
             with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as new:
                 assert new.ask(ask) == "edit"
                 (project / "acme_edit.py").unlink()
             with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as new:
-                assert new.ask(ask) == (
-                    "PluginError: devmod.load_from_bytes.edit is broken: acme-edit 1.0: importing acme_edit failed (ModuleNotFoundError: No "
-                    "module named 'acme_edit'). Install it again (pip install --force-reinstall acme-edit==1.0), or report it to its publisher"
-                )
+                assert new.ask(ask) == not_found
         finally:
             do("uninstall", *yes, "acme-edit")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process began")
-def test_the_start_of_the_process_is_known_if_devmod_is_imported_later(tmp_path: Path) -> None:
-    before = time.time_ns()
-    errors = int(run("from devmod._plugins import messages\nprint(messages.process_started(2**62))", [], tmp_path / "cache")[0])
-    assert before - 10**8 <= errors <= time.time_ns()
 
 
 @pytest.mark.row("R3")
