@@ -329,7 +329,7 @@ FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; got "
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("", FORM + "an empty string"),
+        ("", FORM + "0 characters"),
         ("Cuda", FORM + "U+0043 at character 1. Did you mean 'cuda'?"),
         ("openCL", FORM + "U+0043 at character 5. Did you mean 'opencl'?"),
         ("9", FORM + "U+0039 at character 1"),

@@ -51,9 +51,7 @@ def invalid_name(group: str, name: object) -> FormatError:
         return FormatError(form)
     if not isinstance(name, str):
         return FormatError(f"{form}; got an object of type {type(name).__name__}")
-    if not name:
-        return FormatError(f"{form}; got an empty string")
-    if len(name) > 32:
+    if not 0 < len(name) <= 32:
         return FormatError(f"{form}; got {len(name)} characters")
     at = next(at for at in range(len(name)) if not is_valid_name(name[: at + 1]))
     return FormatError(f"{form}; got U+{ord(name[at]):04X} at character {at + 1}{lower_case_hint(name)}")
