@@ -236,10 +236,8 @@ def _bound(value: object, default: int, length: int, verb: str) -> int:
     number = _integer(value)
     if number is None:
         raise _index_error(f"the bounds of a slice are integers, not {describe_value(value)}")
-    if number > length:
-        raise _index_error(f"the slice {verb} at {number}, past the end of the first axis, which has {length}")
-    if number < -length:
-        raise _index_error(f"the slice {verb} at {number}, before the start of the first axis, which has {length}")
+    if not -length <= number <= length:
+        raise _index_error(f"the slice {verb} at {number}, outside of the first axis, which has {length}")
     return number + length if number < 0 else number
 
 

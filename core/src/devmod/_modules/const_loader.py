@@ -155,10 +155,8 @@ def create(code: Mapping[str, Any], fmt: str, fmap: Mapping[str, Iterable[str]],
     FormatError
         As for `const_loader`; or a format or a source is given.
     """
-    if fmt:
-        raise FormatError(f"const_loader has no format {fmt!r}; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
-    if source:
-        raise FormatError("const_loader has no source; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
+    if fmt or source:
+        raise FormatError("const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
     return const_loader(code, fmap)
 
 
