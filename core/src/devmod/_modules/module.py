@@ -274,10 +274,6 @@ class LibraryModule(Module):
     def kind(self) -> str:
         return LIBRARY
 
-    @property
-    def property_mask(self) -> int:
-        return RUNNABLE
-
     def get_function(self, name: str, query_imports: bool = False) -> Any:
         """Return the function of the first import that has it, if `query_imports` is true.
 

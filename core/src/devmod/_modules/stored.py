@@ -6,7 +6,7 @@ at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, branches_of, get_global, owner_of
+from devmod._modules.module import Module, branches_of, get_global, owner_of
 from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -136,10 +136,6 @@ class StoredModule(Module):
         """The payload, as slices of the stored bytes; b"" for a kind whose target spec is not installed."""
         contents = self._contents()
         return contents[2] if contents else b""
-
-    @property
-    def property_mask(self) -> int:
-        return BINARY_SERIALIZABLE | RUNNABLE
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         text = self.source.get(format)
