@@ -96,7 +96,7 @@ class Module(ProcessLocal, ABC):
 
     @property
     def origin(self) -> Origin | None:
-        """The origin of the payload (target, toolchain, options); None if it is unknown."""
+        """The origin of the payload (target, toolchain, options); None if it is unknown. FormatError if that of a file is invalid."""
         value = self.__dict__.get("_devmod_origin")
         return value() if callable(value) else value
 

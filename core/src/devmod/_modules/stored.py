@@ -62,7 +62,7 @@ class StoredModule(Module):
         self.entry = entry
         self._read = read
         self._place = place
-        self._read_origin = read_origin
+        self._devmod_origin = read_origin
         self._head = head
 
     # -- properties
@@ -99,13 +99,6 @@ class StoredModule(Module):
     def variant(self) -> str | None:
         """The architecture of the payload in the index; None if there is no index."""
         return None if self._head is None else self.entry.variant
-
-    @property
-    def origin(self) -> Origin | None:
-        """Where the payload came from; None if the index has no origin. FormatError if the index has an invalid one."""
-        if self._read_origin is None:
-            return None
-        return self._once.get("origin", self._read_origin)
 
     @property
     def size(self) -> int:
@@ -325,7 +318,7 @@ class StoredModule(Module):
         if self._head is not None:
             self._head.check()
         module = load_stored(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
-        module.__dict__["_devmod_origin"] = self._read_origin
+        module.__dict__["_devmod_origin"] = self._devmod_origin
         return module
 
     def _load_shared(self) -> Module:
