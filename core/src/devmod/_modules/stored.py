@@ -53,7 +53,7 @@ class StoredModule(Module):
         self,
         entry: Entry,
         read: Callable[[int, int, bytes | None], memoryview],
-        place: str = "",
+        place: str,
         *,
         read_origin: Callable[[], Origin] | None = None,
         head: FileHead | None = None,
@@ -61,7 +61,7 @@ class StoredModule(Module):
         #: As the file has it, for a save.
         self.entry = entry
         self._read = read
-        self._place = place
+        self.place = place
         self._devmod_origin = read_origin
         self._head = head
 
@@ -113,11 +113,6 @@ class StoredModule(Module):
         if self.entry.sources is None:
             return {}
         return self._once.get("source", self._read_sources)
-
-    @property
-    def place(self) -> str:
-        """Where the bytes came from, for messages."""
-        return self._place or "the stored bytes"
 
     @property
     def is_remote(self) -> bool:

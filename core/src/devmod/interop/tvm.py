@@ -67,7 +67,7 @@ def load_module_bytes(kind: str, data: Buffer) -> Module:
     spec = _spec(kind)
     if spec is None and kind != CONST_LOADER:
         raise FormatError(f"a module of the kind {quote_name(kind)} is not supported", kind=kind)
-    return _from_tvm(kind, spec, view)
+    return _from_tvm(kind, spec, view, f"TVM's bytes of the {kind} module")
 
 
 def dump_module_bytes(module: Module) -> bytes:
@@ -251,8 +251,8 @@ class ForeignModule(Module):
         self.save_to_bytes()
 
 
-def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str = "") -> Module:
-    values = _tvm().TvmReader(data, subject or f"TVM's bytes of the {kind} module", kind)
+def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str) -> Module:
+    values = _tvm().TvmReader(data, subject, kind)
     if spec is None:
         tensors, by_symbol = values.read_constants()
         values.finish()
