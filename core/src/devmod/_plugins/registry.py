@@ -343,6 +343,4 @@ def core_distribution() -> Distribution:
     """Return core's own distribution. It needs no metadata."""
     import devmod
 
-    core = Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
-    core.entries = [("devmod.protocol", version, "devmod") for version in PROTOCOLS]
-    return core
+    return Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
