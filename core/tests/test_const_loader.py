@@ -36,8 +36,11 @@ def test_create_takes_the_two_maps(forced: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (({}, "bin", {}), "const_loader has no format 'bin'; call create('const_loader', tensors, '', by_symbol)"),
-        (({}, "", {}, {"c": "text"}), "const_loader has no source; call create('const_loader', tensors, '', by_symbol)"),
+        (({}, "bin", {}), "const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)"),
+        (
+            ({}, "", {}, {"c": "text"}),
+            "const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)",
+        ),
         ((b"", "", {}), "const_loader: tensors is a map of names, not bytes"),
         (({}, "", 3), "const_loader: by_symbol is a map of names, not int"),
         (({}, "", {"i": 3}), "const_loader: the init symbol 'i' takes a sequence of names, not int"),

@@ -166,7 +166,7 @@ def test_set_compiler_checks_its_arguments() -> None:
         devmod.set_compiler("ptx", bytes)
     assert str(caught.value) == (
         "nothing can be compiled for the kind 'ptx': devmod.targets.ptx is not registered: ptx is a format of cuda, not a kind; "
-        "the kind is 'cuda'"
+        "devmod.create('cuda', code, 'ptx', fmap) takes a payload in memory, devmod.load_from_file(path) a payload file"
     )
 
 

@@ -320,7 +320,7 @@ def test_load_from_file_of_a_library_names_load_library(tmp_path: Path) -> None:
     text = f"{str(path)!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({str(path)!r}) reads its modules"
     assert str(caught.value) == text
     path.write_bytes(path.read_bytes().replace(b"__tvm_ffi__library_bin", b"__another_library_bin_"))
-    with pytest.raises(devmod.NotRegisteredError, match="which has no device kernels"):
+    with pytest.raises(devmod.NotRegisteredError, match="is a shared object for x86_64; "):
         devmod.load_from_file(path)
 
 

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -271,12 +270,7 @@ def test_a_format_in_the_place_of_a_kind_is_explained(tmp_path: Path) -> None:
     for group, fmt in asked:
         kind = of[fmt]
         create = f"devmod.create('{kind}', code, '{fmt}', fmap)"
-        todo = f"call {create}" if group == "devmod.create" else f"the kind is '{kind}'"
-        if group == "devmod.load_from_bytes":
-            todo = (
-                f"devmod.load_from_bytes('{kind}', data) takes what Module.save_to_bytes returned, {create} a payload in memory, "
-                "devmod.load_from_file(path) a payload file"
-            )
+        todo = f"{create} takes a payload in memory, devmod.load_from_file(path) a payload file"
         assert errors[f"{group}.{fmt}"][0] == f"{group}.{fmt} is not registered: {fmt} is a format of {kind}, not a kind; {todo}"
     assert errors["devmod.load_from_bytes.devmod"][0] == (
         "devmod.load_from_bytes.devmod is not registered: devmod is the format of bundles, not a kind; devmod.loads(data) reads a bundle in "
@@ -311,14 +305,11 @@ def test_a_kind_in_the_place_of_a_file_format_is_explained(tmp_path: Path) -> No
         "devmod.load_from_file.comp is not registered: comp is the suffix of a source (GLSL), not a payload format; "
         "devmod.compile(pathlib.Path(path), 'vulkan') compiles it"
     )
-    assert errors["devmod.load_from_file.so_x86_64"][0] == (
-        "devmod.load_from_file.so_x86_64 is not registered: so_x86_64 is a shared object for the processor x86_64, which has no device kernels; "
-        "devmod.interop.tvm.load_library(path) reads the modules of one that TVM exported"
-    )
-    for machine, what, fmt in (("amdgpu", "an AMD code object", "hsaco"), ("cuda", "a cubin", "cubin")):
+    for machine in ("x86_64", "amdgpu", "cuda"):
         assert errors[f"devmod.load_from_file.so_{machine}"][0] == (
-            f"devmod.load_from_file.so_{machine} is not registered: so_{machine} is a shared object that holds {what}; "
-            f"devmod.load_from_file(path, '{fmt}') reads it"
+            f"devmod.load_from_file.so_{machine} is not registered: so_{machine} is a shared object for {machine}; "
+            "devmod.load_from_file(path, 'hsaco') or (path, 'cubin') reads one that holds device code, "
+            "devmod.interop.tvm.load_library(path) the modules of one that TVM exported"
         )
     assert errors["devmod.load_from_file.acme"][0].startswith("devmod.load_from_file.acme is not registered, and no known distribution")
 
@@ -330,7 +321,7 @@ FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; got "
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("", FORM + "an empty string"),
+        ("", FORM + "0 characters"),
         ("Cuda", FORM + "U+0043 at character 1. Did you mean 'cuda'?"),
         ("openCL", FORM + "U+0043 at character 5. Did you mean 'opencl'?"),
         ("9", FORM + "U+0039 at character 1"),
@@ -1008,27 +999,18 @@ def test_an_editable_install_is_discovered_and_needs_a_new_process(installer: tu
         assert running.ask(ask).startswith("NotRegisteredError")
         do("install", "--no-deps", "--no-build-isolation", "-e", str(project))
         try:
-            assert running.ask(ask) == (
-                "PluginError: devmod.load_from_bytes.edit cannot be used yet: acme-edit 1.0 is an editable install made after this process "
-                "began, and acme_edit is found only by a process that begins after it. Restart Python"
+            not_found = (
+                "PluginError: devmod.load_from_bytes.edit cannot be used: acme-edit 1.0 is an editable install, and its module acme_edit is "
+                "not found. If it was installed after this process began, restart Python; else install it again"
             )
+            assert running.ask(ask) == not_found
             with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as new:
                 assert new.ask(ask) == "edit"
                 (project / "acme_edit.py").unlink()
             with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as new:
-                assert new.ask(ask) == (
-                    "PluginError: devmod.load_from_bytes.edit is broken: acme-edit 1.0: importing acme_edit failed (ModuleNotFoundError: No "
-                    "module named 'acme_edit'). Install it again (pip install --force-reinstall acme-edit==1.0), or report it to its publisher"
-                )
+                assert new.ask(ask) == not_found
         finally:
             do("uninstall", *yes, "acme-edit")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process began")
-def test_the_start_of_the_process_is_known_if_devmod_is_imported_later(tmp_path: Path) -> None:
-    before = time.time_ns()
-    errors = int(run("from devmod._plugins import messages\nprint(messages.process_started(2**62))", [], tmp_path / "cache")[0])
-    assert before - 10**8 <= errors <= time.time_ns()
 
 
 @pytest.mark.row("R3")

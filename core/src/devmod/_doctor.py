@@ -185,11 +185,10 @@ def _check_hook(kind: str, name: str, provider: str) -> list[Check]:
                 if row[1] not in STATES:
                     raise DevmodError(f"it returned the state {row[1]!r}; a state is one of {', '.join(STATES)}")
                 checks.append(Check(kind, *row))
-    except PluginError as error:  # it names the distribution
-        checks.append(_failure(kind, "hook", error))
     except BaseException as error:  # noqa: BLE001 - as above, for hooks
         failure = _failure(kind, "hook", error)
-        checks.append(failure._replace(text=f"{subject}: {failure.text}"))
+        names_distribution = isinstance(error, PluginError)
+        checks.append(failure if names_distribution else failure._replace(text=f"{subject}: {failure.text}"))
     return checks
 
 

@@ -12,24 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "ArgumentError",
-    "CompileError",
-    "ConflictError",
-    "DeviceMemoryError",
-    "DeviceNotFoundError",
-    "DevmodError",
-    "FetchError",
-    "FormatError",
-    "FunctionNotFoundError",
-    "LaunchError",
-    "NotRegisteredError",
-    "PluginError",
-    "RuntimeNotLinkedError",
-    "ToolchainNotFoundError",
-    "TrustError",
-]
-
 
 class DevmodError(Exception):
     """Base class of devmod's exceptions.
@@ -178,6 +160,10 @@ class GuardError(LaunchError):
 
 class ArgumentError(DevmodError, TypeError, ValueError):
     """An argument of a call is invalid. ``argument`` names it. Nothing was launched."""
+
+
+#: The exceptions.
+__all__ = [name for name, value in sorted(globals().items()) if isinstance(value, type)]
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------

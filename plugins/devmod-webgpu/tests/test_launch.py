@@ -243,10 +243,10 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     limits = device.limits
     x, threads = limits["maxComputeWorkgroupSizeX"], limits["maxComputeInvocationsPerWorkgroup"]
     assert message_of(devmod.DeviceNotFoundError, function, "", "", str(x + 1)) == (
-        f"{start}maxComputeWorkgroupSizeX is {x}, but the kernel is built for blocks of ({x + 1}, 1, 1) threads"
+        f"{start}maxComputeWorkgroupSizeX is {x}, but the kernel is built for blocks of {x + 1} threads in x"
     )
     assert message_of(devmod.DeviceNotFoundError, function, "", "", f"2, {threads}") == (
-        f"{start}maxComputeInvocationsPerWorkgroup is {threads}, but the kernel is built for blocks of (2, {threads}, 1), {2 * threads} threads"
+        f"{start}maxComputeInvocationsPerWorkgroup is {threads}, but the kernel is built for blocks of {2 * threads} threads"
     )
     most = limits["maxUniformBuffersPerShaderStage"]
     many = "".join(f"@group(0) @binding({n}) var<uniform> u{n}: u32;" for n in range(most + 1))
@@ -326,7 +326,7 @@ def test_specialize(device: Any) -> None:
     assert message_of(devmod.ArgumentError, by_number, x, grid=1, block=(8, 2)) == text
     most = device.limits["maxComputeWorkgroupSizeX"]
     assert message_of(devmod.DeviceNotFoundError, f.specialize(WIDTH=most + 4, by=1), x, grid=1).endswith(
-        f"its maxComputeWorkgroupSizeX is {most}, but the kernel is built for blocks of ({most + 4}, {most // 4 + 1}, 1) threads"
+        f"its maxComputeWorkgroupSizeX is {most}, but the kernel is built for blocks of {most + 4} threads in x"
     )
     for constants, text in (
         ({"WIDE": 1}, "has no constant 'WIDE' to specialize; it has: 'WIDTH', 'HEIGHT', 'by', 'on'. Did you mean 'WIDTH'?"),

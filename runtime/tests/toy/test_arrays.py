@@ -81,9 +81,9 @@ def test_bounds_are_those_of_python(key: slice, rows: slice, device: toy.ToyDevi
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        (slice(0, 9), "the slice ends at 9, past the end of the first axis, which has 8"),
-        (slice(9, None), "the slice begins at 9, past the end of the first axis, which has 8"),
-        (slice(-9, None), "the slice begins at -9, before the start of the first axis, which has 8"),
+        (slice(0, 9), "the slice ends at 9, outside of the first axis, which has 8"),
+        (slice(9, None), "the slice begins at 9, outside of the first axis, which has 8"),
+        (slice(-9, None), "the slice begins at -9, outside of the first axis, which has 8"),
         (slice(5, 2), "the slice begins at 5 and ends before it, at 2"),
         (slice(0, 8, 2), "a slice of an array has no step, got 2; copy the elements: array.numpy()[start:stop:step]"),
         (slice(None, None, -1), "a slice of an array has no step, got -1; copy the elements: array.numpy()[start:stop:step]"),

@@ -230,8 +230,8 @@ def test_a_candidate_beyond_a_limit_is_skipped_and_explained(devices: list[toy.T
     best, *others = devmod.explain(bundle, "f").functions["f"]
     assert (best.outcome, best.name) == ("best", "toy/toy for 1")
     reasons = [
-        f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of (65, 1, 1) threads",
-        f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of (8, 9, 1), 72 threads",
+        f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of 65 threads in x",
+        f"cannot run on {devices[0]}: its max_block is 64, but the kernel is built for blocks of 72 threads",
     ]
     assert [(each.outcome, each.reason, each.text) for each in others] == [("refused", "no device", each) for each in reasons]
     bundle["f"](devices[0].zeros(4, "float32"), grid=1, block=1)

@@ -173,10 +173,10 @@ class Array(ProcessLocal):
             raise _index_error("an array without dimensions has no slices")
         if not isinstance(key, slice):
             hint = "; array[i:i+1] is the view of one element, and array.numpy()[i] its value" if _integer(key) is not None else ""
-            raise _index_error(f"an array takes one slice of the first axis, such as array[2:5], not {_describe(key)}{hint}")
+            raise _index_error(f"an array takes one slice of the first axis, such as array[2:5], not {describe_value(key)}{hint}")
         if key.step is not None and _integer(key.step) != 1:
             raise _index_error(
-                f"a slice of an array has no step, got {_describe(key.step)}; copy the elements: array.numpy()[start:stop:step]"
+                f"a slice of an array has no step, got {describe_value(key.step)}; copy the elements: array.numpy()[start:stop:step]"
             )
         length = shape[0]
         start, stop = _bound(key.start, 0, length, "begins"), _bound(key.stop, length, length, "ends")
@@ -235,11 +235,9 @@ def _bound(value: object, default: int, length: int, verb: str) -> int:
         return default
     number = _integer(value)
     if number is None:
-        raise _index_error(f"the bounds of a slice are integers, not {_describe(value)}")
-    if number > length:
-        raise _index_error(f"the slice {verb} at {number}, past the end of the first axis, which has {length}")
-    if number < -length:
-        raise _index_error(f"the slice {verb} at {number}, before the start of the first axis, which has {length}")
+        raise _index_error(f"the bounds of a slice are integers, not {describe_value(value)}")
+    if not -length <= number <= length:
+        raise _index_error(f"the slice {verb} at {number}, outside of the first axis, which has {length}")
     return number + length if number < 0 else number
 
 
@@ -248,10 +246,6 @@ def _integer(value: object) -> int | None:
         return value.__index__()  # type: ignore[attr-defined, no-any-return]
     except (AttributeError, TypeError):
         return None
-
-
-def _describe(value: object) -> str:
-    return {tuple: "a tuple", type(Ellipsis): "an ellipsis"}.get(type(value)) or describe_value(value)
 
 
 def _index_error(text: str) -> ArgumentError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import pythonapi
-from math import prod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,17 +115,12 @@ def _fill(self: Any, view: Any, flags: int) -> int:
 
 
 class _Exporter(_exporting_type(b"devmod._arrays.buffer._ExporterBase", _fill)):  # type: ignore[misc]
-    """Bytes with a format and a shape. Only `typed_view` creates one, for a memoryview."""
+    """Bytes with a format and a shape. Only `typed_view` creates one, for a memoryview. A HostArray has compared the sizes."""
 
     __slots__ = ("format", "itemsize", "pinned", "shape", "strides")
 
     def __init__(self, data: object, fmt: str, itemsize: int, shape: Sequence[int]) -> None:
         self.pinned = Pinned(data)
-        size = itemsize * prod(shape)
-        if size != self.pinned.nbytes:
-            raise BufferError(
-                f"a view of shape {tuple(shape)} with elements of {itemsize} bytes has {size} bytes, not {self.pinned.nbytes}"
-            )
         self.format = fmt.encode()
         self.itemsize = itemsize
         sizes = ctypes.c_ssize_t * len(shape)

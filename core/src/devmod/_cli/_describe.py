@@ -195,34 +195,26 @@ def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
 def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Module]]]:
     """Return the description of the root, with all others in it; and the bundles that are in no bundle, with their descriptions."""
     bundles: list[tuple[dict[str, Any], Module]] = []
-    count = 0
     numbers: dict[int, int] = {}
     sources: dict[int, dict[str, int]] = {}
-    top: list[Any] = []
-    # An iterator over the undescribed imports of a module, the list for their descriptions, and whether the module is a bundle.
-    path_to = [(iter((root,)), top, False)]
-    while path_to:
-        children, into, in_bundle = path_to[-1]
-        module = next(children, None)
-        if module is None:
-            path_to.pop()
-            continue
-        number = numbers.setdefault(id(module), count)
-        if number < count:
-            into.append(number)
-            continue
-        if len(path_to) > MAX_DEPTH:
+
+    def describe_module(module: Module, depth: int, in_bundle: bool) -> Any:
+        """Return the description of a module; its number if it was described before."""
+        if id(module) in numbers:
+            return numbers[id(module)]
+        if depth > MAX_DEPTH:
             raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
+        number = numbers[id(module)] = len(numbers)
         described = _module(module, number)
+        is_bundle = holds_candidates(module)
+        if is_bundle and not in_bundle:  # the candidates of a nested bundle are those of the outer one
+            bundles.append((described, module))
+        described["imports"] = [describe_module(each, depth + 1, is_bundle) for each in module.imports]
         if source:
             described["source"] = partial(_texts, module, number, sources)
-        if holds_candidates(module) and not in_bundle:  # the candidates of a nested bundle are those of the outer one
-            bundles.append((described, module))
-        into.append(described)
-        count += 1
-        path_to.append((iter(module.imports), described["imports"], holds_candidates(module)))
-    described_root: dict[str, Any] = top[0]
-    return described_root, bundles
+        return described
+
+    return describe_module(root, 1, False), bundles
 
 
 def _module(module: Module, number: int) -> dict[str, Any]:
@@ -241,7 +233,6 @@ def _module(module: Module, number: int) -> dict[str, Any]:
         "functions": partial(_functions, module, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
         "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind)) if plain else None,
-        "imports": [],
     }
     if not holds_candidates(module):  # its functions are those of its candidates, and bundles may share candidates
         _ = module.functions  # an invalid module is an error before the first line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from traceback import format_exception
 from typing import Any
@@ -125,10 +125,8 @@ def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _Sta
 def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tuple[Claim, _State]]:
     """Return the states after importing the plugins whose metadata has no problem."""
     importable = [claim for claim, state in states if state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None]
-    problems = dict(zip(map(id, importable), _import_problems(importable, timeout), strict=True))
-    return [
-        (claim, ("broken", *problems[id(claim)]) if id(claim) in problems and problems[id(claim)][0] else state) for claim, state in states
-    ]
+    broken = {id(claim): ("broken", *problem) for claim, problem in _import_problems(importable, timeout) if problem[0]}
+    return [(claim, broken.get(id(claim), state)) for claim, state in states]
 
 
 def _state(claim: Claim, registered: Claim | None) -> _State:
@@ -168,21 +166,18 @@ def _row(claim: Claim, state: _State) -> dict[str, str]:
 # -- Importing plugins in a separate process to find broken ones: an import may end its process or hang.
 
 
-def _import_problems(claims: Sequence[Claim], seconds: float) -> list[_Problem]:
-    """Import the objects of the claims, and return the problem of each.
+def _import_problems(claims: Sequence[Claim], seconds: float) -> Iterator[tuple[Claim, _Problem]]:
+    """Import the objects of the claims, and yield each with its problem.
 
     If the import of a module ends its process or takes longer than `seconds`, that is the problem of all entries of the module.
     """
     by_module: dict[str, list[Claim]] = {}
     for claim in claims:
         by_module.setdefault(claim.value.partition(":")[0].strip(), []).append(claim)
-    problems: dict[int, _Problem] = {}
     items = [[_identity(claim) for claim in group] for group in by_module.values()]
     for (module, group), (answer, end) in zip(by_module.items(), answers(__name__, items, _problems, seconds), strict=True):
         for position, claim in enumerate(group):
-            problem, traceback = answer[position] if end is None else (str(broken_entry(claim, f"importing {module} {end}")), "")
-            problems[id(claim)] = problem, traceback
-    return [problems[id(claim)] for claim in claims]
+            yield claim, answer[position] if end is None else (str(broken_entry(claim, f"importing {module} {end}")), "")
 
 
 def main(request: dict[str, Any]) -> None:

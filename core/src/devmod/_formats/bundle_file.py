@@ -15,7 +15,7 @@ from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._modules.module import LibraryModule, Module, holds_candidates
 from devmod._modules.stored import StoredModule, slices
 from devmod._util.regular_files import file_name, open_regular
-from devmod.errors import ArgumentError, FormatError
+from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +111,6 @@ def save(
     from devmod._formats.save import Plan
     from devmod._util.atomic import replacing
 
-    if isinstance(path, Module) and not isinstance(module, Module):
-        raise ArgumentError("save(module, path) was given the path first", argument="module")
     plan = Plan(module, compress, with_sources)
     with replacing(path, size=plan.size, sync=sync, within=os.fsdecode(within)) as file:
         plan.write(file)

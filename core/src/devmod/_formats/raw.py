@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from devmod._plugins.specs import spec_of_suffix
-from devmod._util.atomic import write_together
+from devmod._util.atomic import replacing
 from devmod._util.regular_files import file_name, open_regular
 from devmod._values.info import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, list_names
@@ -100,8 +101,20 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
         raise FormatError(
             f"the metadata of the {spec.kind} functions cannot be written as JSON: {error}; use devmod.save", kind=spec.kind
         ) from None
-    # A payload without its metadata cannot be loaded, so the metadata is written first.
-    write_together([(beside, text), (name, binary)])
+    is_new, is_moved = not os.path.exists(beside), False
+    try:
+        with replacing(name, size=len(binary)) as payload:
+            payload.write(binary)
+            payload.flush()
+            # A payload without its metadata cannot be loaded, so the metadata is moved first.
+            with replacing(beside, size=len(text)) as file:
+                file.write(text)
+            is_moved = True
+    except BaseException:
+        if is_new and is_moved:
+            with suppress(OSError):
+                os.unlink(beside)
+        raise
 
 
 def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, FunctionInfo], Code]:

@@ -6,7 +6,7 @@ from functools import partial
 
 from devmod._formats import wire as _wire
 from devmod._formats.msgpack import Reader
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, owner_of
+from devmod._modules.module import Module, owner_of
 from devmod._util.buffers import flat, read_only_view
 from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo
@@ -75,10 +75,6 @@ class ConstLoaderModule(Module):
     def functions(self) -> Mapping[str, FunctionInfo]:
         """The init symbols: functions without arguments."""
         return {symbol: FunctionInfo(symbol, ()) for symbol in self.by_symbol}
-
-    @property
-    def property_mask(self) -> int:
-        return BINARY_SERIALIZABLE | RUNNABLE
 
     def get_function(self, name: str, query_imports: bool = False) -> Callable[[], tuple[Array, ...]]:
         """Return a function that returns the tuple of an init symbol's constants, in order.
@@ -155,10 +151,8 @@ def create(code: Mapping[str, Any], fmt: str, fmap: Mapping[str, Iterable[str]],
     FormatError
         As for `const_loader`; or a format or a source is given.
     """
-    if fmt:
-        raise FormatError(f"const_loader has no format {fmt!r}; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
-    if source:
-        raise FormatError("const_loader has no source; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
+    if fmt or source:
+        raise FormatError("const_loader has neither a format nor a source; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
     return const_loader(code, fmap)
 
 

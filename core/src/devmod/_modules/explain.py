@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import candidate_name, interface_of, program_verdicts, verdicts
-from devmod._modules.module import holds_candidates, owner_of, walk
+from devmod._modules.module import walk
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins import devices
@@ -157,17 +157,18 @@ def explain(module: Module, name: str | None = None, device: Device | str | None
     if not (target is None or (hasattr(target, "kind") and hasattr(target, "index"))):
         raise ArgumentError(f"explain: expected a device or its name such as 'cuda:0', got {type(target).__name__}", argument="device")
     with shared_scan():
-        names = dict.fromkeys(each for owner in walk(module) if not holds_candidates(owner) for each in owner.function_names)
-        if name is not None and name not in names:
-            raise function_not_found(module.kind, name, list(names))
-        functions = {each: tuple(_candidates(module, each, target)) for each in (names if name is None else [name])}
+        owners: dict[str, Module] = {}
+        for owner in walk(module):
+            for each in owner.function_names:
+                owners.setdefault(each, owner)
+        if name is not None and name not in owners:
+            raise function_not_found(module.kind, name, list(owners))
+        functions = {each: tuple(_candidates(owners[each], each, target)) for each in (owners if name is None else [name])}
         return Explanation("" if target is None else devices.device_label(target), functions)
 
 
-def _candidates(module: Module, name: str, device: Any) -> Iterator[Candidate]:
-    """Yield the candidates of one function in the order of `Explanation.functions`."""
-    owner = owner_of(name, module)
-    assert owner is not None
+def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
+    """Yield the candidates of a function of `owner`, in the order of `Explanation.functions`."""
     owners, prefer = [owner], tuple[str, ...]()
     if isinstance(owner, BundleModule):
         owners, prefer = [each for each in owner.candidates if name in each.function_names], owner.order

@@ -96,7 +96,7 @@ class Module(ProcessLocal, ABC):
 
     @property
     def origin(self) -> Origin | None:
-        """The origin of the payload (target, toolchain, options); None if it is unknown."""
+        """The origin of the payload (target, toolchain, options); None if it is unknown. FormatError if that of a file is invalid."""
         value = self.__dict__.get("_devmod_origin")
         return value() if callable(value) else value
 
@@ -274,10 +274,6 @@ class LibraryModule(Module):
     def kind(self) -> str:
         return LIBRARY
 
-    @property
-    def property_mask(self) -> int:
-        return RUNNABLE
-
     def get_function(self, name: str, query_imports: bool = False) -> Any:
         """Return the function of the first import that has it, if `query_imports` is true.
 
@@ -333,49 +329,14 @@ def owner_of(name: str, *modules: Module) -> Module | None:
 
 
 def owners_of(name: str, *modules: Module) -> Iterator[Module]:
-    """Yield the `owner_of` each tree that has the function `name`. Modules shared by several trees are searched once."""
-    in_candidates: dict[int, Module | None] = {}
-    in_tree: dict[int, Module | None] = {}
-
-    def has(module: Module) -> bool:
-        return name in module.function_names
-
-    def provides(module: Module) -> bool:
-        # Search the candidates, not a bundle's own names: bundles that share candidates would list the names repeatedly.
-        if not holds_candidates(module):
-            return has(module)
-        return _first(module, in_candidates, lambda each: not holds_candidates(each) and has(each), holds_candidates) is not None
-
-    for module in modules:
-        owner = _first(module, in_tree, provides)
-        if owner is not None:
-            yield owner
-
-
-def _first(
-    root: Module,
-    cache: dict[int, Module | None],
-    matches: Callable[[Module], bool],
-    enter: Callable[[Module], bool] | None = None,
-) -> Module | None:
-    """Return the first module of a `walk` from `root` that matches. `cache` has the answer for each searched module."""
-    path = [(root, iter((root,)))]  # a module, and an iterator over its unsearched imports
-    while path:
-        child = next(path[-1][1], None)
-        if child is None:
-            path.pop()
-            continue
-        if id(child) not in cache:
-            cache[id(child)] = None
-            if matches(child):
-                cache[id(child)] = child
-            elif enter is None or enter(child):
-                path.append((child, iter(child.imports)))
-        result = cache[id(child)]
-        if result is not None:
-            cache.update((id(module), result) for module, _ in path)
-            return result
-    return None
+    """Return the `owner_of` each tree that has the function `name`. Modules shared by several trees are searched once."""
+    has: dict[int, bool] = {}
+    owners: dict[int, Module | None] = {}
+    for module, imports in reversed(ordered(modules)):  # imports before their importers
+        # Not a bundle's own names: bundles that share candidates would list the names repeatedly.
+        has[id(module)] = any(has[id(each)] for each in imports) if holds_candidates(module) else name in module.function_names
+        owners[id(module)] = module if has[id(module)] else next((owner for each in imports if (owner := owners[id(each)])), None)
+    return (owner for each in modules if (owner := owners[id(each)]))
 
 
 def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:

@@ -7,7 +7,7 @@ TargetSpec describes the payload. The subclasses differ in `get_function`.
 from __future__ import annotations
 
 from devmod._formats import wire as _wire
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, branches_of, owner_of
+from devmod._modules.module import Module, branches_of, owner_of
 from devmod._util.buffers import read_only_view
 from devmod._values.info import FunctionInfo
 from devmod.errors import FormatError, function_not_found
@@ -75,10 +75,6 @@ class PayloadModule(Module):
     def code(self) -> Code:
         """The payload: bytes, or a map of entry name to bytes."""
         return self._code
-
-    @property
-    def property_mask(self) -> int:
-        return BINARY_SERIALIZABLE | RUNNABLE
 
     def find_function(self, name: str, query_imports: bool = False) -> tuple[Module, FunctionInfo]:
         """Return the module that has the function `name`, this one or one of its imports, and the function's info.

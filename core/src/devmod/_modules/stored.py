@@ -6,7 +6,7 @@ at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, branches_of, get_global, owner_of
+from devmod._modules.module import Module, branches_of, get_global, owner_of
 from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ class StoredModule(Module):
         self,
         entry: Entry,
         read: Callable[[int, int, bytes | None], memoryview],
-        place: str = "",
+        place: str,
         *,
         read_origin: Callable[[], Origin] | None = None,
         head: FileHead | None = None,
@@ -61,8 +61,8 @@ class StoredModule(Module):
         #: As the file has it, for a save.
         self.entry = entry
         self._read = read
-        self._place = place
-        self._read_origin = read_origin
+        self.place = place
+        self._devmod_origin = read_origin
         self._head = head
 
     # -- properties
@@ -101,13 +101,6 @@ class StoredModule(Module):
         return None if self._head is None else self.entry.variant
 
     @property
-    def origin(self) -> Origin | None:
-        """Where the payload came from; None if the index has no origin. FormatError if the index has an invalid one."""
-        if self._read_origin is None:
-            return None
-        return self._once.get("origin", self._read_origin)
-
-    @property
     def size(self) -> int:
         """The size of the module's bytes, which are not read."""
         from devmod._formats.repeats import repeated_size
@@ -122,11 +115,6 @@ class StoredModule(Module):
         return self._once.get("source", self._read_sources)
 
     @property
-    def place(self) -> str:
-        """Where the bytes came from, for messages."""
-        return self._place or "the stored bytes"
-
-    @property
     def is_remote(self) -> bool:
         """Whether the module's bytes are at a URL, and the first use of them moves them."""
         return "://" in self.place and "bytes" not in self._once
@@ -136,10 +124,6 @@ class StoredModule(Module):
         """The payload, as slices of the stored bytes; b"" for a kind whose target spec is not installed."""
         contents = self._contents()
         return contents[2] if contents else b""
-
-    @property
-    def property_mask(self) -> int:
-        return BINARY_SERIALIZABLE | RUNNABLE
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         text = self.source.get(format)
@@ -329,7 +313,7 @@ class StoredModule(Module):
         if self._head is not None:
             self._head.check()
         module = load_stored(self.kind, self._stored) if not self.entry.repeats else self._load_shared()
-        module.__dict__["_devmod_origin"] = self._read_origin
+        module.__dict__["_devmod_origin"] = self._devmod_origin
         return module
 
     def _load_shared(self) -> Module:

@@ -16,7 +16,7 @@ from devmod._plugins.index_file import Folder, read_index, shows_change, stamp_f
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
     Result = TypeVar("Result")
@@ -32,18 +32,8 @@ _folders_read: dict[str, Folder] = {}
 _real_paths: dict[str, str] = {}
 
 
-class _Scan:
-    """The results of one shared scan: the distributions (None until they are read), and the results of `once_per_scan`."""
-
-    __slots__ = ("distributions", "results")
-
-    def __init__(self) -> None:
-        self.distributions: list[Distribution] | None = None
-        self.results: dict[tuple[str, ...], Any] = {}
-
-
-#: The shared scans by process and thread. A forked child inherits the entries of the parent's other threads.
-_shared: dict[tuple[int, int], _Scan] = {}
+#: The results of `once_per_scan` in the shared scans, by process and thread. A forked child inherits those of the parent's other threads.
+_shared: dict[tuple[int, int], dict[tuple[str, ...], Any]] = {}
 
 
 class shared_scan:
@@ -53,37 +43,26 @@ class shared_scan:
         self.thread = os.getpid(), get_ident()
         self.nested = self.thread in _shared
         if not self.nested:
-            _shared[self.thread] = _Scan()
+            _shared[self.thread] = {}
 
     def __exit__(self, *_: object) -> None:
         if not self.nested:
             _shared.pop(self.thread, None)
 
 
-def distributions() -> Iterable[Distribution]:
+def distributions() -> list[Distribution]:
     """Return every distribution with devmod entries that this process can import now, in the order of sys.path.
 
     If two distributions have one name, the first is used, as in importlib.metadata. One with valid metadata replaces a broken one.
     """
-    scan = _shared.get((os.getpid(), get_ident()))
-    if scan is None:
-        return _scan_all()
-    if scan.distributions is None:
-        scan.distributions = list(_scan_all())
-    return scan.distributions
-
-
-def in_shared_scan() -> bool:
-    """Return whether this thread is within `shared_scan`."""
-    return (os.getpid(), get_ident()) in _shared
+    return once_per_scan(("distributions",), lambda: list(_scan_all()))
 
 
 def once_per_scan(key: tuple[str, ...], make: Callable[[], Result]) -> Result:
     """Return ``make()``. Within `shared_scan` the result is cached under `key`; outside nothing is cached (R3)."""
-    scan = _shared.get((os.getpid(), get_ident()))
-    if scan is None:
+    results = _shared.get((os.getpid(), get_ident()))
+    if results is None:
         return make()
-    results = scan.results
     if key not in results:
         results[key] = make()
     return results[key]  # type: ignore[no-any-return]
@@ -93,24 +72,20 @@ def _scan_all() -> Iterator[Distribution]:
     earlier: list[Folder] = []
     seen: set[str] = set()
     broken: list[Distribution] = []
-    for folder, members in _sources():
-        for distribution in members:
+    for folder in _sources():
+        for distribution in folder.distributions:
             name = normalize_name(distribution.name)
             if distribution.problem:
                 broken.append(distribution)
             elif name not in seen and not any(f" {name} " in one.names for one in earlier):
                 seen.add(name)
                 yield distribution
-        if folder is not None:
-            earlier.append(folder)
+        earlier.append(folder)
     yield from broken
 
 
-def _sources() -> Iterator[tuple[Folder | None, Iterable[Distribution]]]:
-    """Yield the folders of sys.path with their distributions, and those of other finders, in the order of sys.meta_path.
-
-    Other finders have no folder and no index.
-    """
+def _sources() -> Iterator[Folder]:
+    """Yield the folders of sys.path, and one for each other finder, which has no path, in the order of sys.meta_path."""
     folders_done = False
     for finder in list(sys.meta_path):
         if _searches_sys_path(finder):
@@ -120,7 +95,9 @@ def _sources() -> Iterator[tuple[Folder | None, Iterable[Distribution]]]:
         elif hasattr(finder, "find_distributions"):
             from devmod._plugins.scan import distributions_of_finder
 
-            yield None, distributions_of_finder(finder)
+            other = Folder("", "")
+            other.distributions = distributions_of_finder(finder)
+            yield other
     if not folders_done:
         yield from _folders()
 
@@ -133,7 +110,7 @@ def _searches_sys_path(finder: object) -> bool:
     )
 
 
-def _folders() -> Iterator[tuple[Folder, Iterable[Distribution]]]:
+def _folders() -> Iterator[Folder]:
     seen = set()
     for entry in list(sys.path):
         if isinstance(entry, str):
@@ -143,8 +120,7 @@ def _folders() -> Iterator[tuple[Folder, Iterable[Distribution]]]:
                 continue
             if path not in seen:
                 seen.add(path)
-                folder = _folder(path, status)
-                yield folder, folder.distributions
+                yield _folder(path, status)
 
 
 def _real_path(entry: str) -> tuple[str, os.stat_result]:

@@ -86,8 +86,8 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
             # The errors of devmod-runtime have the next step: for an invalid DEVMOD_GUARD, and for one of another version.
             if isinstance(error, ArgumentError) or (isinstance(error, PluginError) and error.distribution):
                 raise
-            if missing and messages.is_editable(claim) and claim.changed > messages.process_started(STARTED):
-                raise messages.restart_needed(claim, module) from error
+            if missing and messages.is_editable(claim):
+                raise messages.not_found_editable(claim, module) from error
             if messages.is_missing_core_name(error):
                 raise messages.core_mismatch(claim, f"importing {module} failed ({describe_error(error)})", core) from error
             raise broken(claim, f"importing {module} failed ({describe_error(error)})", error) from error

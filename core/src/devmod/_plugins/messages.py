@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, is_verify_with_kind, normalize_name
 from devmod._util.text import escape, is_valid_name, lower_case_hint
@@ -52,9 +51,7 @@ def invalid_name(group: str, name: object) -> FormatError:
         return FormatError(form)
     if not isinstance(name, str):
         return FormatError(f"{form}; got an object of type {type(name).__name__}")
-    if not name:
-        return FormatError(f"{form}; got an empty string")
-    if len(name) > 32:
+    if not 0 < len(name) <= 32:
         return FormatError(f"{form}; got {len(name)} characters")
     at = next(at for at in range(len(name)) if not is_valid_name(name[: at + 1]))
     return FormatError(f"{form}; got U+{ord(name[at]):04X} at character {at + 1}{lower_case_hint(name)}")
@@ -164,12 +161,12 @@ def protocol_mismatch(claim: Claim, core: Distribution) -> str:
     return f"{mismatch}. {todo}"
 
 
-def restart_needed(claim: Claim, module: str) -> PluginError:
-    """Return the error for an editable install after the start of this process. Python reads .pth files only at its start."""
+def not_found_editable(claim: Claim, module: str) -> PluginError:
+    """Return the error for an editable install without its module. Python reads .pth files only at its start."""
     return _plugin_error(
         claim,
-        f"{claim.key} cannot be used yet: {claim.provider} is an editable install made after this process began, and {module} is found "
-        "only by a process that begins after it. Restart Python",
+        f"{claim.key} cannot be used: {claim.provider} is an editable install, and its module {module} is not found. If it was installed "
+        "after this process began, restart Python; else install it again",
     )
 
 
@@ -224,17 +221,6 @@ def is_editable(claim: Claim) -> bool:
             return bool(json.load(file)["dir_info"]["editable"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def process_started(default: int) -> int:
-    """Return when this process began, in ns since the epoch. `default`, a later time, is the result without a /proc file system."""
-    try:
-        with open("/proc/self/stat") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
-        return default
-    return min(default, time.time_ns() - since_boot)
 
 
 def _plugin_error(claim: Claim, text: str) -> PluginError:

@@ -18,9 +18,11 @@ _CORE_KINDS = {
     "bundle": "a node of candidates, which has no bytes of its own; devmod.bundle(*modules) makes one, and devmod.save writes it",
     PROGRAM: "the kind of programs, which run on the devices of their kernels; devmod.program makes one, and devmod.load reads its file",
 }
-#: The machines in ``so_<machine>``: of devices, with the content and the format of the file; and of hosts.
-_DEVICE_MACHINES = {"amdgpu": ("an AMD code object", "hsaco"), "cuda": ("a cubin", "cubin")}
-_HOST_MACHINES = ("x86", "x86_64", "arm", "aarch64", "riscv")
+#: How the other shared objects are read.
+_SHARED_OBJECTS = (
+    "devmod.load_from_file(path, 'hsaco') or (path, 'cubin') reads one that holds device code, devmod.interop.tvm.load_library(path) the "
+    "modules of one that TVM exported"
+)
 
 
 def not_registered(group: str, name: str) -> NotRegisteredError:
@@ -100,7 +102,7 @@ def explain_name(group: str, name: str) -> str:
             if spec is not None:
                 compiled = f"devmod.compile(pathlib.Path(path), {spec.kind!r})"
                 return f"the suffix of a source ({spec.languages[name]}), not a payload format; {compiled} compiles it"
-            return _shared_object(name)
+            return f"a shared object for {name[3:]}; {_SHARED_OBJECTS}" if name.startswith("so_") else ""
         spec = specs.spec_of_loader(name)
         if spec is not None and spec.kind != name:
             return f"an alias of {spec.kind}, under which its bytes are loaded; everywhere else the kind is {spec.kind}"
@@ -109,29 +111,7 @@ def explain_name(group: str, name: str) -> str:
         spec = specs.spec_of_format(name)
     except PluginError:
         return ""
-    return "" if spec is None else f"a format of {spec.kind}, not a kind; {_with_format(group, spec.kind, name)}"
-
-
-def _shared_object(name: str) -> str:
-    """Return a description of the files of ``so_<machine>``; "" for another name or an unknown machine."""
-    machine = name.removeprefix("so_") if name.startswith("so_") else ""
-    if machine in _DEVICE_MACHINES:
-        content, fmt = _DEVICE_MACHINES[machine]
-        return f"a shared object that holds {content}; devmod.load_from_file(path, {fmt!r}) reads it"
-    if machine in _HOST_MACHINES:
-        return (
-            f"a shared object for the processor {machine}, which has no device kernels; "
-            "devmod.interop.tvm.load_library(path) reads the modules of one that TVM exported"
-        )
-    return ""
-
-
-def _with_format(group: str, kind: str, fmt: str) -> str:
-    """Return the call for a payload of a format that was passed as a kind."""
-    create = f"devmod.create({kind!r}, code, {'so' if fmt.startswith('so_') else fmt!r}, fmap)"
-    if group == "devmod.load_from_bytes":
-        return (
-            f"devmod.load_from_bytes({kind!r}, data) takes what Module.save_to_bytes returned, {create} a payload in memory, "
-            "devmod.load_from_file(path) a payload file"
-        )
-    return f"call {create}" if group == "devmod.create" else f"the kind is {kind!r}"
+    if spec is None:
+        return ""
+    create = f"devmod.create({spec.kind!r}, code, {'so' if name.startswith('so_') else name!r}, fmap)"
+    return f"a format of {spec.kind}, not a kind; {create} takes a payload in memory, devmod.load_from_file(path) a payload file"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, SHARED_GROUPS, Claim, Distribution, is_verify_with_kind, normalize_name
-from devmod._plugins.discovery import distributions, in_shared_scan, once_per_scan
+from devmod._plugins.discovery import distributions, once_per_scan
 from devmod._util.environment import environment_items, environment_text
 from devmod._util.text import is_valid_name
 from devmod.targets import NAMES, spec_entry
@@ -274,8 +274,6 @@ def _value_of(obj: object) -> str:
 
 def declared_claims(group: str, name: str = "") -> list[Claim]:
     """Return the claims of core and of all distributions, including excluded ones."""
-    if name and in_shared_scan() and name not in once_per_scan(("names", group), lambda: _names(group)):
-        return []
     table = [(entry, value) for entry, value in CORE_ENTRIES.get(group, {}).items() if name in ("", entry)]
     core = core_distribution() if table else None
     result = [Claim(group, entry, value, core) for entry, value in table]
@@ -305,12 +303,6 @@ def ignored_entries() -> list[Claim]:
     for claim in results:
         claim.problem = ignored_entry(claim, core_distribution())
     return results
-
-
-def _names(group: str) -> frozenset[str]:
-    """Return the names of all claims in a group."""
-    names = (entry for source in distributions() for each, entry, _ in source.entries if each == group)
-    return frozenset(CORE_ENTRIES.get(group, ())).union(names)
 
 
 def excluding_variable(claim: Claim) -> str:
@@ -351,6 +343,4 @@ def core_distribution() -> Distribution:
     """Return core's own distribution. It needs no metadata."""
     import devmod
 
-    core = Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
-    core.entries = [("devmod.protocol", version, "devmod") for version in PROTOCOLS]
-    return core
+    return Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))

@@ -7,7 +7,7 @@ import errno
 import functools
 import os
 import stat
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from io import FileIO
 
 from devmod._util.regular_files import file_name, file_type
@@ -15,10 +15,8 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from typing import BinaryIO
-
-    from devmod._values.code import Binary
 
 
 try:
@@ -68,9 +66,8 @@ def remove_stale(path: str) -> None:
 class replacing:
     """A temporary file beside `path` that is moved over it when it is complete.
 
-    As a context manager, it is moved at the end of the block, or removed if the block raises. Its OSError that names no file gets `path` as
-    its file name. Otherwise call `open`, `finish`, `move` in this order, and finally `discard` in every case. If the process is killed
-    before `move`, the old file is unchanged. The next save to `path` on this machine removes the ``.partial`` file.
+    It is moved at the end of the block, or removed if the block raises. If the process is killed before, the old file is unchanged, and the
+    next save to `path` on this machine removes the ``.partial`` file.
 
     A symbolic link is followed, so it still points to the file, unless `within` is given. The new file has the permission bits, the owner
     and the group of an existing one, as far as the system allows. The temporary file never has wider permissions than the existing file.
@@ -86,6 +83,14 @@ class replacing:
         Flush the file before it is moved, and its folder after it.
     within
         The folder that the file must be in. A symbolic link below it is an error.
+
+    Raises
+    ------
+    OSError
+        The system's error, with `path` as its file name: FileNotFoundError for a missing folder, PermissionError, IsADirectoryError, ENOSPC
+        for a full disk. So has an OSError of the block that names no file.
+    FormatError
+        `path` is a device, a pipe or a socket; or it is not in the folder `within`, or has a symbolic link below it.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = "") -> None:
@@ -98,72 +103,40 @@ class replacing:
         self._partial = ""
         self._lock: FileIO | None = None  # open and locked while the temporary file has its name
         self._old: os.stat_result | None = None
-        self._new: os.stat_result | None = None
 
     def __enter__(self) -> BinaryIO:
+        problem = path_problem(self._path, self._within) if self._within else ""
+        if problem:
+            raise FormatError(f"{self._name!r} is not written: {problem}")
         try:
-            return self.open()
+            with self._named():
+                self._old = self._target()
+                remove_stale(self._path)
+                self._file = self._create()
+                self._set_mode(self._file.fileno())
+                self._reserve(self._file.fileno())
+            return self._file
         except BaseException:
-            self.discard()
+            self._discard()
             raise
 
     def __exit__(self, failed: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         try:
             if failed is None:
-                self.finish()
-                self.move()
+                self._move()
             elif isinstance(error, OSError) and error.filename is None and error.errno is not None:
                 raise OSError(error.errno, error.strerror, self._name) from error  # a full disk, while writing
         finally:
-            self.discard()
+            self._discard()
 
-    def open(self) -> BinaryIO:
-        """Return the temporary file, open for writing.
-
-        Raises
-        ------
-        OSError
-            The system's error, with `path` as its file name: FileNotFoundError for a missing folder, PermissionError,
-            IsADirectoryError, ENOSPC for a full disk.
-        FormatError
-            `path` is a device, a pipe or a socket; or it is not in the folder `within`, or has a symbolic link below it.
-        """
-        problem = path_problem(self._path, self._within) if self._within else ""
-        if problem:
-            raise FormatError(f"{self._name!r} is not written: {problem}")
-        with self.named():
-            self._old = self._target()
-            remove_stale(self._path)
-            self._file = self._create()
-            self._set_mode(self._file.fileno())
-            self._reserve(self._file.fileno())
-        return self._file
-
-    def finish(self) -> None:
-        """Flush and close the file.
-
-        Raises
-        ------
-        OSError
-            The system's error, such as a full disk, with `path` as its file name.
-        """
+    def _move(self) -> None:
+        """Flush and close the file, and move it to `path`."""
         assert self._file is not None
-        with self.named():
+        with self._named():
             self._file.flush()
             if self._sync:
                 os.fsync(self._file.fileno())
-            self._new = os.fstat(self._file.fileno())
             self._file.close()  # before the move: a network file system may report a full disk only now
-
-    def move(self) -> None:
-        """Move the finished file to `path`.
-
-        Raises
-        ------
-        OSError
-            The system's error, with `path` as its file name.
-        """
-        with self.named():
             if self._within:
                 replace_within(self._partial, self._path, self._within)
             else:
@@ -176,15 +149,7 @@ class replacing:
             finally:
                 os.close(folder)
 
-    def undo(self) -> None:
-        """Remove the moved file if `path` did not exist before. A newer file of another process is not removed."""
-        if self._old is not None or self._new is None or self._partial:
-            return
-        with suppress(OSError):
-            if os.path.samestat(self._new, os.lstat(self._path)):
-                os.unlink(self._path)
-
-    def discard(self) -> None:
+    def _discard(self) -> None:
         """Close the temporary file, and remove it unless it was moved."""
         if fcntl is not None:
             self._unlink()  # while it is locked: another save may use the name afterwards
@@ -208,7 +173,7 @@ class replacing:
         self._partial = ""
 
     @contextmanager
-    def named(self) -> Iterator[None]:
+    def _named(self) -> Iterator[None]:
         """Give an OSError in the block the path that the caller gave as its file name."""
         try:
             yield
@@ -238,7 +203,7 @@ class replacing:
         for partial in names:
             try:
                 # A partial object as the opener runs no bytecode, so that Ctrl-C cannot come before the file object has the descriptor.
-                file = open(partial, "xb", 1 << 18, opener=functools.partial(os.open, mode=mode))  # noqa: SIM115 - `discard` closes it
+                file = open(partial, "xb", 1 << 18, opener=functools.partial(os.open, mode=mode))  # noqa: SIM115 - `_discard` closes it
             except FileExistsError:
                 continue
             self._file = file
@@ -249,9 +214,9 @@ class replacing:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
     def _take_lock(self) -> bool:
-        """Lock the new temporary file until `discard`. Return False if another save removes it."""
+        """Lock the new temporary file until `_discard`. Return False if another save removes it."""
         assert self._file is not None
-        # Both have one lock, which the end of `finish` must not release. `map` runs no bytecode between the calls.
+        # Both have one lock, which closing the file must not release. `map` runs no bytecode between the calls.
         self._lock = next(map(FileIO, map(os.dup, (self._file.fileno(),))))
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -287,40 +252,6 @@ class replacing:
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
                 raise
-
-
-def write_together(files: Sequence[tuple[str, Binary]]) -> None:
-    """Write several files atomically. The first is moved to its place when all are complete on the disk.
-
-    They are moved in their order. If one cannot be moved, the files that were moved to new paths before are removed.
-
-    Parameters
-    ----------
-    files
-        The path and the bytes of each file.
-
-    Raises
-    ------
-    OSError, FormatError
-        As for `replacing`.
-    """
-    with ExitStack() as cleanup:
-        replacements = []
-        for path, data in files:
-            replacement = replacing(path, size=len(data))
-            replacements.append(replacement)
-            cleanup.callback(replacement.discard)
-            file = replacement.open()
-            with replacement.named():
-                file.write(data)
-            replacement.finish()
-        try:
-            for replacement in replacements:
-                replacement.move()
-        except BaseException:
-            for replacement in replacements:
-                replacement.undo()
-            raise
 
 
 def path_problem(path: str, folder: str) -> str:

@@ -149,17 +149,12 @@ class ConversionError(ValueError):
     """A value cannot be passed as a type. The text is the reason; it begins with the value or its type."""
 
 
-#: Python may refuse to convert longer ints to text: its limit is 4300 digits, or 640 digits at least.
-_MAX_BITS = 2000
-
-
 def describe_value(value: object) -> str:
     """Return a value as text for a message: the repr of numbers and short strings, the type's name otherwise."""
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+    if isinstance(value, int) and value.bit_length() > 192:  # Python may refuse to convert ints of 640 digits to text
         return f"an int of {value.bit_length()} bits"
     if isinstance(value, (int, float, complex)) or (isinstance(value, str) and len(value) < 30) or value is None:
-        text = repr(value)
-        return text if len(text) < 60 else f"an int of {len(text)} digits"
+        return repr(value)
     name = type(value).__name__
     dimensions = getattr(value, "shape", None)
     if isinstance(dimensions, tuple) and dimensions and name != "Image":  # devmod's or pyopencl's

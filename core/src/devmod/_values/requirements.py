@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from devmod._values.info import Interface
 
 
-_BLOCK = "is built for blocks of {} threads"
 #: The limits with which functions are compared: what each limits and its unit, for documentation, and what a function does with an amount,
 #: as the end of a sentence. `Capabilities.limits` has a driver's name of each, which `Device.limits` and messages use.
 LIMITS = {
-    "block_x": ("the size of a block in x", "threads", _BLOCK),
-    "block_y": ("the size of a block in y", "threads", _BLOCK),
-    "block_z": ("the size of a block in z", "threads", _BLOCK),
-    "block": ("the size of a block in all", "threads", _BLOCK),
-    "subgroups": ("the subgroups of a block, if the function requires their size", "subgroups", _BLOCK),
+    "block_x": ("the size of a block in x", "threads", "is built for blocks of {} threads in x"),
+    "block_y": ("the size of a block in y", "threads", "is built for blocks of {} threads in y"),
+    "block_z": ("the size of a block in z", "threads", "is built for blocks of {} threads in z"),
+    "block": ("the size of a block in all", "threads", "is built for blocks of {} threads"),
+    "subgroups": ("the subgroups of a block, if the function requires their size", "subgroups", "is built for blocks of {} subgroups"),
     "shared_memory": ("the static shared memory of a block", "bytes", "uses {} bytes of shared memory"),
     "push_constants": ("the push constants", "bytes", "uses {} bytes of push constants"),
     "uniform": ("each uniform block", "bytes", "uses a uniform block of {} bytes"),
@@ -202,7 +201,7 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
     for limit, amount in needed.amounts:
         driver_name = names.get(limit) if amount else None
         if driver_name is not None and amount > (most := device.limits.get(driver_name, amount)):
-            return f"cannot run on {device}: its {driver_name} is {most}, but the kernel {_use(needed, limit, amount)}"
+            return f"cannot run on {device}: its {driver_name} is {most}, but the kernel {LIMITS[limit][2].format(amount)}"
     return ""
 
 
@@ -221,11 +220,3 @@ def device_of_call(devices: Sequence[Device], fmt: str) -> Device:
         if capabilities is None or capabilities.format_problem is None or not capabilities.format_problem(fmt):
             return device
     return devices[0]
-
-
-def _use(needed: Requirements, limit: str, amount: int) -> str:
-    if needed.block is None or LIMITS[limit][2] != _BLOCK:
-        return LIMITS[limit][2].format(amount)
-    if limit == "subgroups":
-        return f"is built for blocks of {needed.block} with subgroups of {needed.subgroup} threads"
-    return _BLOCK.format(needed.block if amount in needed.block else f"{needed.block}, {amount}")

@@ -67,7 +67,7 @@ def load_module_bytes(kind: str, data: Buffer) -> Module:
     spec = _spec(kind)
     if spec is None and kind != CONST_LOADER:
         raise FormatError(f"a module of the kind {quote_name(kind)} is not supported", kind=kind)
-    return _from_tvm(kind, spec, view)
+    return _from_tvm(kind, spec, view, f"TVM's bytes of the {kind} module")
 
 
 def dump_module_bytes(module: Module) -> bytes:
@@ -110,11 +110,6 @@ def load_imports(data: Buffer) -> Module:
 #     str    its kind
 #     bytes  its bytes; nothing for "_lib"
 def _load_imports(data: memoryview, subject: str) -> Module:
-    with shared_scan():
-        return _read_imports(data, subject)
-
-
-def _read_imports(data: memoryview, subject: str) -> Module:
     values = _tvm().TvmReader(data, subject)
     values.field = "length"
     size = values.read_int(8)
@@ -122,16 +117,17 @@ def _read_imports(data: memoryview, subject: str) -> Module:
         raise values.error(f"expected {size} more bytes, got {len(data) - 8}", 0)
     rows, children = _read_rows(values)
     modules: list[Module] = []
-    for number in range(len(rows) - 1):
-        values.field = f"module {number}"
-        kind = values.read_str()
-        if kind == LIBRARY:
-            modules.append(LibraryModule())
-            continue
-        saved = values.read_bytes()
-        spec = _spec(kind)
-        known = spec is not None or kind == CONST_LOADER
-        modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else ForeignModule(kind, saved))
+    with shared_scan():
+        for number in range(len(rows) - 1):
+            values.field = f"module {number}"
+            kind = values.read_str()
+            if kind == LIBRARY:
+                modules.append(LibraryModule())
+                continue
+            saved = values.read_bytes()
+            spec = _spec(kind)
+            known = spec is not None or kind == CONST_LOADER
+            modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else ForeignModule(kind, saved))
     values.finish()
     for number, module in enumerate(modules):
         module.__dict__["_devmod_imports"] = tuple(modules[child] for child in children[rows[number] : rows[number + 1]])
@@ -251,8 +247,8 @@ class ForeignModule(Module):
         self.save_to_bytes()
 
 
-def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str = "") -> Module:
-    values = _tvm().TvmReader(data, subject or f"TVM's bytes of the {kind} module", kind)
+def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str) -> Module:
+    values = _tvm().TvmReader(data, subject, kind)
     if spec is None:
         tensors, by_symbol = values.read_constants()
         values.finish()
