@@ -183,15 +183,12 @@ class LoadedImage:
         LaunchError
             The driver cannot load it.
         """
-        api = self.context.driver.api
         try:
             with self.context, self.context.driver.relaxed():  # a driver may load a function with its first use
                 return int(self.context.driver.call("get_function", self._module.value, name.encode()))
         except DriverError as error:
             kind = self.device.kind
-            if error.name == api.out_of_memory:
-                raise self.device.memory_error(0, f"{describe(error)} in the load of the kernel {name!r}") from error
-            if error.name != api.not_found:
+            if error.name != self.context.driver.api.not_found:
                 raise self.device.driver_error(f"{self.device} cannot load the kernel {name!r}", error) from error
             raise FormatError(
                 f"the loaded {kind} image has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
@@ -232,9 +229,7 @@ class LoadedImage:
 def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
     """Return the error for an image that the driver refuses, for a reason that every driver has."""
     api, kind = device.context.driver.api, device.kind
-    if error.name == api.out_of_memory:
-        return device.memory_error(0, f"{describe(error)} in the load of a module")
-    if error.name in api.sticky:
+    if error.name in (api.out_of_memory, *api.sticky):
         return device.driver_error(f"{device} loads no module", error)
     log = f": {error.log}" if error.log else ""
     text = f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}"
