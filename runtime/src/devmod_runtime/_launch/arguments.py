@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from sys import intern
+from typing import Any
 
-from devmod import Param
+from devmod import FunctionInfo, Interface, Param
 from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
 from devmod.errors import FormatError
 from devmod_runtime._launch.packs import Pack
 from devmod_runtime._launch.scalars import AddressBytes, BufferLayout, packer, plain_packer, struct_packer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from devmod import FunctionInfo, Interface
-    from devmod_runtime._launch.scalars import Packer
 
 #: The place of the launch value of dynamic shared memory.
 SHARED_MEMORY = (len(SCOPES), 0)
@@ -71,7 +65,7 @@ class Argument:
         type: str,  # noqa: A002 - the field's name in the format
         written: bool,
         accepts_local: bool,
-        pack: Packer | None,
+        pack: Callable[[Any], bytes] | None,
         layout: BufferLayout | None,
     ) -> None:
         kind, align = param.kind, param.align

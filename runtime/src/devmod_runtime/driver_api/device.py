@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from threading import Lock, RLock
+from typing import Any, TypeVar
 
 from devmod import Device, Event, Launch, Stream
 from devmod.backend import Capabilities, Once
 from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_driver, check_earlier_event, check_event, fork_safe
-from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError, describe
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError, describe
 from devmod_runtime.driver_api.copies import Transfers, address_of
+from devmod_runtime.driver_api.driver import Driver
 from devmod_runtime.driver_api.handles import Context, Handle, Memory
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from typing import Any, TypeVar
-
-    from devmod_runtime.driver_api.api import Api
-    from devmod_runtime.driver_api.driver import Driver
-
-    DeviceT = TypeVar("DeviceT", bound="DriverDevice")
+DeviceT = TypeVar("DeviceT", bound="DriverDevice")
 
 
 # -- Streams and events of a driver.

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from devmod import Target
 from devmod.backend import Once, find_spec
-from devmod.errors import DeviceNotFoundError, FormatError, FunctionNotFoundError, did_you_mean, list_names
+from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, FunctionNotFoundError, did_you_mean, list_names
 from devmod_readers.variables import read_variables
 from devmod_runtime import Builds, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from devmod.backend import Binary
-    from devmod.errors import DevmodError
-    from devmod_runtime.driver_api.device import DriverDevice, DriverStream
+from devmod_runtime.driver_api.device import DriverDevice, DriverStream
 
 
-def architecture_rules(kind: str) -> tuple[Callable[[str, Binary], str], Callable[[str, str], int | None]]:
+def architecture_rules(kind: str) -> tuple[Callable[[str, bytes | memoryview], str], Callable[[str, str], int | None]]:
     """Return `architecture` and `rank` of the spec of a kind. A program may have replaced the spec."""
     spec = find_spec(kind)
     assert spec is not None
