@@ -53,11 +53,6 @@ class Argument:
         For a buffer that is several values of the kernel: what these are; None for other arguments.
     """
 
-    __slots__ = (
-        "_base", "accepts_local", "default", "image", "is_address", "is_padded", "kind", "layout", "name", "number", "pack", "packed",
-        "plain_packer", "size", "type", "type_text", "unit", "written",
-    )  # fmt: skip
-
     def __init__(
         self,
         number: int,
@@ -140,8 +135,6 @@ class Signature:
     interface : Interface or None
         The function's interface.
     """
-
-    __slots__ = ("arguments", "interface", "launch", "tags")
 
     def __init__(self, info: FunctionInfo, *, interface: Interface | None = None, bool_bytes: int = 1, vec3_lanes: int = 4) -> None:
         interface = interface or info.interface

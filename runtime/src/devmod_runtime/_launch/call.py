@@ -81,7 +81,7 @@ class Call:
         check_driver(function._launcher.kind)
         self.function = function
         self._launcher = function._launcher
-        self._device: Device | None = function._device
+        self._device: Device | None = function._rules.device
         self._device_label = "the function"
         self._adopted_streams: list[Stream | None] = []
         self._host_views: list[tuple[int, HostView, bool]] = []
@@ -229,7 +229,9 @@ class Call:
         if array.device.kind != self._launcher.kind:
             through_host = "copy it through the host: pass array.numpy()"
             on_device = (
-                "call f.on(array.device), which takes the candidate for that device, or " if self.function._resolve is not None else ""
+                "call f.on(array.device), which takes the candidate for that device, or "
+                if self.function._rules.resolve is not None
+                else ""
             )
             raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
@@ -462,8 +464,6 @@ class HostCall:
     arrays
         Its arrays by the number of the argument, as `find_arrays` returns them.
     """
-
-    __slots__ = ("_buffers", "_device", "_enqueue", "_is_long", "_may_share", "_ndarray", "_scalars", "_stream", "_uint8")
 
     def __init__(self, call: Call, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
         arguments = call.function._signature.arguments

@@ -33,8 +33,6 @@ class LaunchRequest:
         As in `LaunchConfig`.
     """
 
-    __slots__ = ("block", "cluster", "grid", "preferred_cluster", "shared_memory", "threads")
-
     def __init__(self) -> None:
         self.grid: tuple[int, int, int] | None = None
         self.threads: tuple[int, int, int] | None = None
@@ -59,8 +57,6 @@ class LaunchConfigReader:
     find_block
         Returns the block of the function's other candidates, if they have one.
     """
-
-    __slots__ = ("_find_block", "_label", "_launcher", "_name", "_signature", "_unset")
 
     def __init__(
         self, label: str, name: str, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None

@@ -56,21 +56,6 @@ class ArgumentOrder:
         By keyword, the blocks and flattened structs that may be given in place of their members.
     """
 
-    __slots__ = (
-        "_groups",
-        "_kind",
-        "_label",
-        "_name",
-        "_numbers",
-        "_optional",
-        "_signature",
-        "arguments",
-        "flattened",
-        "keywords_only",
-        "positional",
-        "records",
-    )
-
     def __init__(
         self, label: str, kind: str, name: str, signature: Signature, keywords_only: str = "", flattened: frozenset[str] = frozenset()
     ) -> None:
@@ -380,8 +365,6 @@ class Record(NamedTuple):
 
 class MemberArgument:
     """An argument of the call in the place of one of the kernel's: a member of a struct, or the argument itself."""
-
-    __slots__ = ("default", "description", "name", "number", "text")
 
     def __init__(self, number: int, name: str, description: str, default: Local | int | None = None) -> None:
         self.number, self.name, self.text, self.default = number, name, name, default

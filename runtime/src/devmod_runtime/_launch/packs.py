@@ -29,8 +29,6 @@ class Pack:
         The bytes of an element; 1 if the size is unknown.
     """
 
-    __slots__ = ("_cache", "_dimensions", "_fields", "_type", "_unit", "pointer")
-
     def __init__(self, param: Param, type_: str, unit: int) -> None:
         names = [value.split(":") for value in param.pack]
         #: The place of the address among the values.

@@ -12,7 +12,7 @@ from devmod._values.param import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, DeviceMemoryError, did_you_mean, list_names
 from devmod_runtime._fork import check_driver
-from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
+from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.scalars import packer
 from devmod_runtime._program.call import ProgramCall
@@ -88,8 +88,8 @@ class ProgramFunction(ProcessLocal):
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
-    __doc__ = InstanceText(__doc__, _describe)
-    __signature__ = InstanceSignature(_signature)
+    __doc__ = PerInstance(__doc__, _describe)
+    __signature__ = PerInstance(None, _signature)
 
     def __init__(
         self, module: Any, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool

@@ -317,8 +317,6 @@ class Graph:
         The stream of the graph.
     """
 
-    __slots__ = ("_executable", "_launches", "_lock", "_stream")
-
     def __init__(self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream) -> None:
         check_driver(stream.device.kind)
         self._stream, self._launches = target, tuple(launches)

@@ -97,10 +97,6 @@ class ParameterLayout:
         Takes the value of each argument, and returns the bytes of the block.
     """
 
-    __slots__ = ("offsets", "pack", "size")
-
-    pack: Callable[..., bytes]
-
     def __init__(self, places: Sequence[Place], pointers: Sequence[bool], parameters: Sequence[Place] = ()) -> None:
         # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
         is_aligned = all(offset % 8 == 0 for (offset, _), is_pointer in zip(places, pointers, strict=True) if is_pointer)
@@ -113,7 +109,7 @@ class ParameterLayout:
         self.size = sum(parameters[-1]) if parameters else end
         layout += f"{self.size - end}x"
         self.offsets = tuple(offset for offset, _ in parameters or places)
-        self.pack = Struct(layout).pack
+        self.pack: Callable[..., bytes] = Struct(layout).pack
 
 
 def parameter_layout(
