@@ -431,11 +431,12 @@ class Transfer:
 
 
 def _same(one: HostView, other: HostView) -> bool:
-    if one.start != other.start or not one.nbytes or not other.nbytes:
+    first, second = one.array, other.array
+    if first.ctypes.data != second.ctypes.data or not one.nbytes or not other.nbytes:
         return False
-    if one.contiguous and other.contiguous:
+    if first.flags.c_contiguous and second.flags.c_contiguous:
         return True
-    return one.array.shape == other.array.shape and one.array.strides == other.array.strides
+    return first.shape == second.shape and first.strides == second.strides
 
 
 def overlap(one: HostView, other: HostView) -> bool:
