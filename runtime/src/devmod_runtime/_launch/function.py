@@ -213,14 +213,7 @@ class Function(ProcessLocal):
         #: The buffers that are several values of the kernel, the last one first.
         self._packs = [(each.number, each.packed) for each in reversed(self._signature.arguments) if each.packed is not None]
         if self._packs and not launcher.has_packs:
-            argument = self._signature.arguments[self._packs[-1][0]]
-            raise LaunchError(
-                f"{self.label} cannot be called: {argument.label} is several values of the kernel, and the {launcher.kind} backend does "
-                "not support such arguments",
-                kind=launcher.kind,
-                function=name,
-                argument=argument.name,
-            )
+            raise self.unsupported(self._signature.arguments[self._packs[-1][0]], "several values of the kernel")
         self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature, self._rules.find_block)
         self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, self._rules.keywords_only, self._rules.flattened)
         signature = self._signature
@@ -386,7 +379,6 @@ class Function(ProcessLocal):
         """
         args = self._arrange(args, keywords)
         call = Call(self, args, grid, block, threads, stream, shared_memory, bound=True)
-        assert call.stream is not None
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
 
     def caller(
@@ -563,6 +555,11 @@ class Function(ProcessLocal):
         if self._named_device is None or self._named_device[0] != text:  # the look-up of the kinds takes 1 ms
             self._named_device = text, default_device(self._launcher.kind) or self._launcher.default_device()
         return self._named_device[1]
+
+    def unsupported(self, argument: Argument, what: str) -> LaunchError:
+        """Return the error for an argument that the backend does not support. `what` it is."""
+        text = f"{self.label} cannot be called: {argument.label} is {what}, and the {self.kind} backend does not support such arguments"
+        return LaunchError(text, kind=self.kind, function=self.name, argument=argument.name)
 
     def _error(self, text: str, argument: str) -> ArgumentError:
         return ArgumentError(text, kind=self._launcher.kind, function=self.name, argument=argument)

@@ -17,7 +17,7 @@ from devmod_runtime._device.host import HostView, host_view
 from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import fork_safe
-from devmod_runtime._launch.call import overlap
+from devmod_runtime._launch.call import choose_stream, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._program.plan import Plan, Shapes
 from devmod_runtime._program.temporaries import memory_of
@@ -193,15 +193,7 @@ class ProgramCall:
             got = describe_value(given) if stream is None else f"a stream of {stream.device}"
             raise function.error(f"stream= is {got}; expected one of {device}", "stream")
         current = current_stream(device) if given is None else stream
-        self._must_wait = False
-        if not self._adopted:
-            return current or device.default_stream
-        chosen: Stream = current or next((each for each in self._adopted if each is not None), None) or device.default_stream
-        self._must_wait = any(each is not chosen if each is not None else given is None for each in self._adopted)
-        if given is None and not bound:
-            for each in dict.fromkeys(self._adopted):
-                if each is not None and each is not chosen:
-                    chosen.wait(each.record())
+        chosen, self._must_wait = choose_stream(device, current, self._adopted, is_given=given is not None, bound=bound)
         return chosen
 
     # -- the launches
