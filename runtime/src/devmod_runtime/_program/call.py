@@ -79,7 +79,7 @@ class ProgramCall:
         function = self._function
         self._stream = self._choose_stream(stream, bound)
         self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream)
-        self._plan = None if bound else function.plan(self._key)
+        self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
     # -- the arguments
@@ -95,7 +95,7 @@ class ProgramCall:
         if isinstance(value, Image) is not bool(declared.format):
             raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
         if value.device is not self._device and not self._is_chosen and value.device.kind == self._function.kind:
-            self._function, self._device = self._function.of_device(value.device), value.device
+            self._function, self._device = self._function.module._function_on(self._function.name, value.device), value.device
         self._is_chosen = True
         if value.device is not self._device:
             advice = "call f.on(array.device), or copy it through the host: pass array.numpy()"

@@ -108,6 +108,7 @@ class ProgramFunction(ProcessLocal):
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
+        #: The cached launches for shapes and a stream.
         self._plans: dict[Any, Plan] = {}
         self._most_plans = _MAX_WITH_IMAGES if any(each.format for each in program.arrays("temporary")) else _MAX_CACHED
         references.add(ref(self, references.discard))
@@ -237,10 +238,6 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
         return int(value.__index__()) if declared.is_integer else value
 
-    def plan(self, key: Any) -> Plan | None:
-        """Return the cached launches for shapes and a stream."""
-        return self._plans.get(key)
-
     def keep_plan(self, key: Any, plan: Plan) -> None:
         """Cache the launches."""
         if len(self._plans) >= self._most_plans:
@@ -266,11 +263,6 @@ class ProgramFunction(ProcessLocal):
         if missing:
             raise self.error(f"it also needs {list_names(missing)}", missing[0])
         return {**self.defaults, **values}
-
-    def of_device(self, device: Device) -> ProgramFunction:
-        """Return the program on another device of its kind."""
-        result: ProgramFunction = self.module._function_on(self.name, device)
-        return result
 
     def _repr_html_(self) -> str:
         interface = self.info.interface

@@ -198,7 +198,7 @@ class Capture:
 
     def batch(self) -> Batch:
         """Return the context manager of a batch."""
-        return Batch(self._batches, self._begin_batch, self._end_batch)
+        return Batch(self._batches, self.resume, self._end_batch)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -217,14 +217,10 @@ class Capture:
 
     def resume(self) -> None:
         """Capture the following launches, if a batch is active."""
+        check_driver(self.stream.device.kind)
         with self.stream.lock:
             if self._batches and not self.is_begun:
                 self._begin_capture()
-
-    def _begin_batch(self) -> None:
-        """Capture the following launches."""
-        check_driver(self.stream.device.kind)
-        self.resume()
 
     def _end_batch(self) -> None:
         """Submit the captured launches, if the outermost batch has ended."""
