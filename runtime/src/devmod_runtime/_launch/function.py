@@ -208,14 +208,13 @@ class Function(ProcessLocal):
         self._kernels = Once() if kernels is None else kernels
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
-        interface = interface or launcher.interface
-        self._signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
+        self._signature = Signature(self.label, name, info, launcher, interface)
         #: The buffers that are several values of the kernel, the last one first.
         self._packs = [(each.number, each.packed) for each in reversed(self._signature.arguments) if each.packed is not None]
         if self._packs and not launcher.has_packs:
             raise self.unsupported(self._signature.arguments[self._packs[-1][0]], "several values of the kernel")
-        self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature, self._rules.find_block)
-        self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, self._rules.keywords_only, self._rules.flattened)
+        self._config_reader = LaunchConfigReader(launcher, self._signature, self._rules.find_block)
+        self._order = ArgumentOrder(self._signature, self._rules.keywords_only, self._rules.flattened)
         signature = self._signature
         #: From the names in a call to its plan. One number of arguments by position goes with each.
         self._plans: dict[tuple[str, ...], Plan] = {}
