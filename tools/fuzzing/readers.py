@@ -19,6 +19,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import devmod
@@ -132,7 +133,8 @@ def check_structs(info: devmod.FunctionInfo) -> None:
         return
     import numpy as np
 
-    for param, argument in zip(info.interface.params, Signature(info).arguments, strict=True):
+    launcher = SimpleNamespace(kind="", interface=None, bool_bytes=1, vec3_lanes=4)
+    for param, argument in zip(info.interface.params, Signature("", info.name, info, launcher, None).arguments, strict=True):
         dtype = attempt(partial(getattr, param, "dtype")) if param.members else None
         if dtype is None or argument.pack is None:
             continue

@@ -280,8 +280,7 @@ def test_a_kernel_that_the_driver_cannot_load_or_describe(
     standin.set("fail", f"{call}=2")  # a driver loads a function when it is first used
     error = launch_error(lambda: module["k"](x, **shape))
     assert isinstance(error, devmod.DeviceMemoryError)
-    what = "the kernel 'k'" if loads else "the cuda function 'k'"
-    assert str(error).startswith(f"{device} has too little free memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory) in the load of {what}; ")
+    assert str(error).startswith(f"{device} has too little free memory: {device} {what}: CUDA_ERROR_OUT_OF_MEMORY (out of memory); ")
     standin.set("fail", None)
     module["k"](x, **shape)
     assert x.numpy().tolist() == [0, 1, 2, 3]

@@ -291,7 +291,7 @@ def test_errors_in_ptx_have_the_log_of_the_drivers_compiler(device: Any, standin
         (
             2,
             devmod.DeviceMemoryError,
-            "{device} has too little free memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory) in the load of a module; ",
+            "{device} has too little free memory: {device} loads no module: CUDA_ERROR_OUT_OF_MEMORY (out of memory); ",
         ),
         (
             221,

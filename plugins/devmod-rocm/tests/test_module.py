@@ -245,7 +245,7 @@ def test_a_code_object_is_unloaded_with_its_last_reference(device: Any, standin:
             devmod.DeviceNotFoundError,
             "the driver of {device} refuses the rocm payload of format 'hsaco': hipErrorNoBinaryForGpu ({words})",
         ),
-        (2, devmod.DeviceMemoryError, "hipErrorOutOfMemory ({words}) in the load of a module"),
+        (2, devmod.DeviceMemoryError, "{device} loads no module: hipErrorOutOfMemory ({words})"),
     ],
 )
 def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, standin: Any) -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any, Self
 
+from devmod import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_readers.sources import closed_source, split_options
 from devmod_runtime._launch.launcher import Launcher
 from devmod_runtime._module import source_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Self
-
-    from devmod import FunctionInfo, Interface
 
 
 class Builds:

@@ -9,7 +9,7 @@ from devmod.plugins import claims, lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from devmod import Target, TargetSpec
     from devmod.backend import Binary
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     Compiled = bytes | tuple[str, bytes]
 
 _compilers: dict[str, Callable[[bytes], Compiled]] = {}
-#: The titles of forms in messages.
-_TITLES = {
-    "elf": "an ELF file",
-    "spirv": "SPIR-V",
-    "fatbin": "a CUDA fatbin",
-    "metallib": "a metallib",
-    "offload_bundle": "a clang offload bundle",
-    "compressed_offload_bundle": "a compressed clang offload bundle",
-    "offload_binary": "an LLVM OffloadBinary",
-    "pocl": "a program binary of PoCL",
-    "text": "text",
-    "": "bytes that are neither text nor of a known magic",
-}
 
 
 def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> None:
@@ -113,14 +100,9 @@ def _check_payload(spec: TargetSpec, result: object) -> tuple[str, bytes]:
     form = detect_form(result)
     if form not in spec.compiled_as:
         raise FormatError(
-            f"the compiler set for {spec.kind} returned {_TITLES[form] if result else 'no bytes'}. Expected "
-            f"{_listed(map(_TITLES.__getitem__, spec.compiled_as))}; for another payload, return (format, bytes), with one of the formats "
+            f"the compiler set for {spec.kind} returned {form or 'unknown' if result else 'no'} bytes. Expected "
+            f"{' or '.join(spec.compiled_as)} bytes; for another payload, return (format, bytes), with one of the formats "
             f"{', '.join(spec.formats)}",
             kind=spec.kind,
         )
     return spec.compiled_as[form], result
-
-
-def _listed(names: Iterable[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last

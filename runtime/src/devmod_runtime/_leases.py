@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from _weakref import ref
 from collections import deque
+from collections.abc import Callable, Sequence
 from sys import getrefcount
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+from typing import Any
 
 
 class Lease(ref):  # type: ignore[type-arg]

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterable
 from glob import glob
-from typing import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+from typing import Any, NamedTuple
 
 #: The files of GPUs on Linux.
 RENDER_NODES = "/dev/dri/renderD*"

@@ -63,17 +63,8 @@ class RuntimeModule(PayloadModule):
 
     target: str = ""
 
-    def __init__(
-        self,
-        spec: TargetSpec,
-        fmt: str,
-        fmap: Mapping[str, FunctionInfo],
-        code: Code,
-        source: Source | None = None,
-        *,
-        wire: Binary | None = None,
-    ) -> None:
-        super().__init__(spec, fmt, fmap, code, source, wire=wire)
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
         self._results = Once()
 
     @classmethod

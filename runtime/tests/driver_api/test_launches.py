@@ -454,5 +454,5 @@ def test_a_launch_without_memory(device: Any, vendor: Vendor, standin: StandinDr
     error = launch_error(f, x, grid=1, block=4)
     assert isinstance(error, devmod.DeviceMemoryError)
     assert str(error).startswith(
-        f"{device} has too little free memory: {vendor.error('out of memory')} in a launch of the {vendor.kind} function 'k'; "
+        f"{device} has too little free memory: {device} refused a launch of the {vendor.kind} function 'k': {vendor.error('out of memory')}; "
     )

@@ -47,7 +47,7 @@ def test_a_backend_without_addresses(devices: list[toy.ToyDevice]) -> None:
         with pytest.raises(devmod.LaunchError) as caught:
             f(value, 3, grid=1, block=1)
         assert str(caught.value) == (
-            "the toy function 'f' cannot be called: argument 1 'p' is an address, and the toy backend does not support addresses"
+            "the toy function 'f' cannot be called: argument 1 'p' is an address, and the toy backend does not support such arguments"
         )
     with pytest.raises(devmod.ArgumentError) as refused:
         _ = array.address

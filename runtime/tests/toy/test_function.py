@@ -901,7 +901,7 @@ def test_a_call_with_images_or_samplers_is_refused_where_the_backend_has_none(ki
         f(3, grid=1, block=1)
     assert (
         str(caught.value)
-        == f"the toy function 'f' cannot be called: argument 1 'i' is of kind {kind}, and the toy backend does not support images"
+        == f"the toy function 'f' cannot be called: argument 1 'i' is of kind {kind}, and the toy backend does not support such arguments"
     )
 
 

@@ -511,3 +511,12 @@ def test_a_launch_in_the_current_stream_follows_the_work_of_another_library(devi
     assert theirs.queued == []
     (wait, event), (shape, _) = ours.queued
     assert (wait, type(event), shape.grid) == ("wait", toy.ToyEvent, (1, 1, 1))
+
+
+def test_a_launch_follows_the_work_of_two_streams_of_another_library(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("x", "buffer", "float32", "rw"), Param("y", "buffer", "float32", "rw"))
+    first, second = toy.ToyStream(devices[0]), toy.ToyStream(devices[0])
+    f(*(toy.ForeignArray(devices[0], np.zeros(4, "float32"), each) for each in (first, second)), grid=1, block=1)
+    assert second.queued == []
+    (wait, event), (shape, _) = first.queued
+    assert (wait, type(event), shape.grid) == ("wait", toy.ToyEvent, (1, 1, 1))

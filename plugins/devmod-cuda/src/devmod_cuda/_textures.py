@@ -14,8 +14,8 @@ from ctypes import addressof, create_string_buffer
 from struct import Struct
 
 from devmod.backend import IMAGE_FORMATS, ConversionError, Once
-from devmod_runtime import Image, check_driver, check_extent
-from devmod_runtime.driver_api.api import DriverError, describe
+from devmod_runtime import Image, check_extent
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.copies import address_of
 from devmod_runtime.driver_api.handles import Memory
 from devmod_runtime.driver_api.kernel import has_places
@@ -205,14 +205,8 @@ def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
 
 
 def _create(device: DriverDevice, nbytes: int, handles: Handles, *arguments: Any) -> Handle:
-    check_driver("cuda")
-    try:
-        with device.context:
-            return handles.create(*arguments)
-    except DriverError as error:
-        if error.name == device.api.out_of_memory:
-            raise device.memory_error(nbytes, describe(error)) from error
-        raise device.driver_error(f"{device} cannot create an image of {nbytes} bytes", error) from error
+    with device.calls(f"{{}} cannot create an image of {nbytes} bytes", nbytes) as context, context:
+        return handles.create(*arguments)
 
 
 def copy_of(image: Image, array: ImageArray, data: memoryview, *, to_device: bool) -> bytes:

@@ -53,19 +53,9 @@ class HostView:
         """The bytes of the elements."""
         return self.array.nbytes
 
-    @property
-    def start(self) -> int:
-        """The address of the first element."""
-        return int(self.array.ctypes.data)
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether the elements are in C order without gaps."""
-        return bool(self.array.flags.c_contiguous)
-
     def read(self) -> memoryview:
         """Return the bytes in C order, as a device has them; a copy if the array is not contiguous, or is packed."""
-        array = self.array if self.contiguous else np.ascontiguousarray(self.array)
+        array = self.array if self.array.flags.c_contiguous else np.ascontiguousarray(self.array)
         return elements_of(array) if self.packed else bytes_of(array)
 
     def write_target(self) -> memoryview:
@@ -73,7 +63,7 @@ class HostView:
         if self.packed:
             self.staging = np.empty(-(-self.array.size * parse_dtype(self.dtype)[1] // 8), np.uint8)
             return bytes_of(self.staging)
-        if self.contiguous:
+        if self.array.flags.c_contiguous:
             return bytes_of(self.array)
         self.staging = np.empty(self.array.shape, self.array.dtype)
         return bytes_of(self.staging)

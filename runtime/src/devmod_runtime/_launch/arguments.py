@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from sys import intern
+from typing import Any
 
-from devmod import Param
+from devmod import FunctionInfo, Interface, Param
 from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
-from devmod.errors import FormatError
+from devmod.errors import ArgumentError, FormatError
 from devmod_runtime._launch.packs import Pack
 from devmod_runtime._launch.scalars import AddressBytes, BufferLayout, packer, plain_packer, struct_packer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from devmod import FunctionInfo, Interface
-    from devmod_runtime._launch.scalars import Packer
 
 #: The place of the launch value of dynamic shared memory.
 SHARED_MEMORY = (len(SCOPES), 0)
@@ -59,11 +53,6 @@ class Argument:
         For a buffer that is several values of the kernel: what these are; None for other arguments.
     """
 
-    __slots__ = (
-        "_base", "accepts_local", "default", "image", "is_address", "is_padded", "kind", "layout", "name", "number", "pack", "packed",
-        "plain_packer", "size", "type", "type_text", "unit", "written",
-    )  # fmt: skip
-
     def __init__(
         self,
         number: int,
@@ -71,7 +60,7 @@ class Argument:
         type: str,  # noqa: A002 - the field's name in the format
         written: bool,
         accepts_local: bool,
-        pack: Packer | None,
+        pack: Callable[[Any], bytes] | None,
         layout: BufferLayout | None,
     ) -> None:
         kind, align = param.kind, param.align
@@ -136,6 +125,8 @@ class Signature:
 
     Attributes
     ----------
+    label, kind, name : str
+        The function in a message, its kind and its name.
     arguments : tuple of Argument
         The arguments in order.
     launch : tuple of (int, int)
@@ -147,10 +138,9 @@ class Signature:
         The function's interface.
     """
 
-    __slots__ = ("arguments", "interface", "launch", "tags")
-
-    def __init__(self, info: FunctionInfo, *, interface: Interface | None = None, bool_bytes: int = 1, vec3_lanes: int = 4) -> None:
-        interface = interface or info.interface
+    def __init__(self, label: str, name: str, info: FunctionInfo, launcher: Any, interface: Interface | None) -> None:
+        self.label, self.kind, self.name = label, launcher.kind, name
+        interface = interface or launcher.interface or info.interface
         access = write_access(info)
         arguments = []
         buffers = place = 0
@@ -169,7 +159,7 @@ class Signature:
             elif param.members:
                 pack = struct_packer(param.name, param.members, parse_dtype(type_)[2])
             elif is_value and type_ != "handle":
-                pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=param.align)
+                pack = packer(type_, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes, align=param.align)
             arguments.append(Argument(number, param, type_, written, interface is None, pack, layout))
         self.arguments = tuple(arguments)
         self.interface = interface
@@ -180,6 +170,10 @@ class Signature:
     def text(self) -> str:
         """The arguments in a message: ``a, b, c, n``, or the types of arguments without a name."""
         return ", ".join(each.text for each in self.arguments)
+
+    def error(self, text: str, argument: str = "") -> ArgumentError:
+        """Return the error of a call. `text` follows the function in the message."""
+        return ArgumentError(f"{self.label} {text}", kind=self.kind, function=self.name, argument=argument)
 
 
 def _untyped(arg_type: str) -> Param:

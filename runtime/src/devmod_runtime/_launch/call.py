@@ -81,7 +81,7 @@ class Call:
         check_driver(function._launcher.kind)
         self.function = function
         self._launcher = function._launcher
-        self._device: Device | None = function._device
+        self._device: Device | None = function._rules.device
         self._device_label = "the function"
         self._adopted_streams: list[Stream | None] = []
         self._host_views: list[tuple[int, HostView, bool]] = []
@@ -90,30 +90,17 @@ class Call:
         for argument in function._signature.arguments:
             is_image = argument.kind in _IMAGES
             if (is_image and not self._launcher.has_images) or (argument.is_address and not self._launcher.has_addresses):
-                what, plural = (f"of kind {argument.kind}", "images") if is_image else ("an address", "addresses")
-                raise LaunchError(
-                    f"{function.label} cannot be called: {argument.label} is {what}, and the {self._launcher.kind} backend does not "
-                    f"support {plural}",
-                    kind=self._launcher.kind,
-                    function=function.name,
-                    argument=argument.name,
-                )
+                raise function.unsupported(argument, f"of kind {argument.kind}" if is_image else "an address")
         reader = function._config_reader
         args, request = reader.read(args, grid, block, threads, shared_memory)
-        self.stream = self._open_stream(stream)
+        given = self._open_stream(stream)
         self.values: list[Any] = [
             self._convert(argument, value, bound) for argument, value in zip(function._signature.arguments, args, strict=True)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
         device = self._device if self._device is not None else function.default_device()
-        current = current_stream(device) if stream is None else self.stream
-        self.stream = current or next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
-        # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
-        # known stream needs no wait if the caller passes stream=: the caller then orders the work.
-        chosen = self.stream
-        self._must_wait = any(each is not chosen if each is not None else stream is None for each in self._adopted_streams)
-        if stream is None and current is not None and not bound:
-            self._order_adopted_work(current)
+        current = current_stream(device) if given is None else given
+        self.stream, self._must_wait = choose_stream(device, current, self._adopted_streams, is_given=given is not None, bound=bound)
         self.kernel: Kernel = function.open(device)
         if self._images and (unfit := self.kernel.check_images(self._images)):
             raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
@@ -132,8 +119,8 @@ class Call:
                 key_device = device if function._first_buffer >= 0 else None
                 # As ints: an object of a call may have another value in the next one.
                 dims = request.given(grid, block, threads)
-                key = (key_device, *dims, current) if plain else (device, config, chosen)
-                self.enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
+                key = (key_device, *dims, current) if plain else (device, config, self.stream)
+                self.enqueue = function.caller(key, self.kernel, self.stream, self.shape, set_sizes)
                 if plain and self.transfers:
                     function.keep_host_call(self, args, dims, stream)
 
@@ -141,7 +128,6 @@ class Call:
         """Launch once and return what the function returns. With host arrays, wait and copy back."""
         if self.shape is None:
             return None
-        assert self.stream is not None
         if self.transfers:
             result = self._launch_with_host_arrays(self.stream)
         else:
@@ -229,7 +215,9 @@ class Call:
         if array.device.kind != self._launcher.kind:
             through_host = "copy it through the host: pass array.numpy()"
             on_device = (
-                "call f.on(array.device), which takes the candidate for that device, or " if self.function._resolve is not None else ""
+                "call f.on(array.device), which takes the candidate for that device, or "
+                if self.function._rules.resolve is not None
+                else ""
             )
             raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
@@ -307,12 +295,6 @@ class Call:
 
     # -- stream and device
 
-    def _order_adopted_work(self, stream: Stream) -> None:
-        """Delay the launch until the work that other libraries have queued on the arrays is done."""
-        for each in dict.fromkeys(self._adopted_streams):
-            if each is not None and each is not stream:
-                stream.wait(each.record())
-
     def _open_stream(self, stream: Any) -> Stream | None:
         if stream is None:
             return None
@@ -379,6 +361,32 @@ class Call:
         return self.function._error(text, parameter.name or str(parameter.number + 1))
 
 
+def choose_stream(
+    device: Device, current: Stream | None, adopted: Sequence[Stream | None], *, is_given: bool, bound: bool
+) -> tuple[Stream, bool]:
+    """Return the stream of a call, and whether the call waits for its end. Delay the call until other libraries' work is done.
+
+    Parameters
+    ----------
+    device
+        The device.
+    current
+        The stream that the call names, if `is_given`, or else the device's current one; None without one.
+    adopted
+        For each array of another library, the stream of its work; None if it is unknown.
+    bound
+        Whether the call is for a prepared launch.
+    """
+    stream = current or next((each for each in adopted if each is not None), None) or device.default_stream
+    if not is_given and not bound:
+        for each in dict.fromkeys(adopted):
+            if each is not None and each is not stream:
+                stream.wait(each.record())
+    # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a known
+    # stream needs no wait if the caller passes stream=: the caller then orders the work.
+    return stream, any(each is not stream if each is not None else not is_given for each in adopted)
+
+
 #: The types by which OpenCL C and C read the bytes of any array, as in ``global char *``.
 _BYTES = ("int8", "uint8")
 #: The types by which a shader reads the bytes of what its language has no type for.
@@ -429,11 +437,12 @@ class Transfer:
 
 
 def _same(one: HostView, other: HostView) -> bool:
-    if one.start != other.start or not one.nbytes or not other.nbytes:
+    first, second = one.array, other.array
+    if first.ctypes.data != second.ctypes.data or not one.nbytes or not other.nbytes:
         return False
-    if one.contiguous and other.contiguous:
+    if first.flags.c_contiguous and second.flags.c_contiguous:
         return True
-    return one.array.shape == other.array.shape and one.array.strides == other.array.strides
+    return first.shape == second.shape and first.strides == second.strides
 
 
 def overlap(one: HostView, other: HostView) -> bool:
@@ -463,11 +472,8 @@ class HostCall:
         Its arrays by the number of the argument, as `find_arrays` returns them.
     """
 
-    __slots__ = ("_buffers", "_device", "_enqueue", "_is_long", "_may_share", "_ndarray", "_scalars", "_stream", "_uint8")
-
     def __init__(self, call: Call, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
         arguments = call.function._signature.arguments
-        assert call.stream is not None
         self._device, self._stream, self._enqueue = call.stream.device, call.stream, call.enqueue
         #: Whether the last call was long, or there was none.
         self._is_long = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.errors import ArgumentError, LaunchError
+from devmod.errors import LaunchError
 from devmod_runtime._launch.arguments import SHARED_MEMORY
 from devmod_runtime._launch.launcher import LaunchConfig
 from devmod_runtime._launch.scalars import explain_not_int
@@ -33,8 +33,6 @@ class LaunchRequest:
         As in `LaunchConfig`.
     """
 
-    __slots__ = ("block", "cluster", "grid", "preferred_cluster", "shared_memory", "threads")
-
     def __init__(self) -> None:
         self.grid: tuple[int, int, int] | None = None
         self.threads: tuple[int, int, int] | None = None
@@ -52,24 +50,15 @@ class LaunchConfigReader:
 
     Parameters
     ----------
-    label, name
-        The function in a message, and its name.
     launcher, signature
         The function's launcher and signature.
     find_block
         Returns the block of the function's other candidates, if they have one.
     """
 
-    __slots__ = ("_find_block", "_label", "_launcher", "_name", "_signature", "_unset")
-
-    def __init__(
-        self, label: str, name: str, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None
-    ) -> None:
-        self._find_block = find_block
-        self._label = label
-        self._name = name
-        self._launcher = launcher
-        self._signature = signature
+    def __init__(self, launcher: Launcher, signature: Signature, find_block: Callable[[], Dims] | None = None) -> None:
+        self._launcher, self._signature, self._find_block = launcher, signature, find_block
+        self._error = signature.error
         #: The constants without a value; None before the first call.
         self._unset: Sequence[PipelineConstant] | None = None
 
@@ -94,9 +83,9 @@ class LaunchConfigReader:
         if self._unset:  # before the block, which may depend on them
             keywords = ", ".join(each.keyword for each in self._unset)
             raise LaunchError(
-                f"{self._label} has constants without a value; set them: f.specialize({keywords})",
+                f"{self._signature.label} has constants without a value; set them: f.specialize({keywords})",
                 kind=self._launcher.kind,
-                function=self._name,
+                function=self._signature.name,
             )
         request = LaunchRequest()
         count = len(self._signature.arguments)
@@ -106,17 +95,17 @@ class LaunchConfigReader:
         if self._launcher.has_grid:
             if grid is not None and threads is not None:
                 problem = f"was given grid={grid!r} and threads={threads!r}"
-                raise self._error("threads", f"{problem}: give grid=, the number of blocks, or threads=, the number of threads")
+                raise self._error(f"{problem}: give grid=, the number of blocks, or threads=, the number of threads", "threads")
             if threads is not None:
                 request.threads = self._triple("threads", threads, 0)
             elif grid is not None:
                 request.grid = self._triple("grid", grid, 0)
             else:
                 expected = "threads=, the number of threads, or grid=, the number of blocks"
-                raise self._error("grid", f"needs {expected}: an int, or up to three ints for x, y, z")
+                raise self._error(f"needs {expected}: an int, or up to three ints for x, y, z", "grid")
         elif grid is not None or block is not None or threads is not None:
             word = "grid" if grid is not None else "block" if block is not None else "threads"
-            raise self._error(word, f"has no grid and no threads, since a launch is one call; omit {word}=")
+            raise self._error(f"has no grid and no threads, since a launch is one call; omit {word}=", word)
         else:
             request.grid = (1, 1, 1)
         request.block = self._block(None if block is None else self._triple("block", block, 1))
@@ -150,7 +139,9 @@ class LaunchConfigReader:
         if clusters != _NO_CLUSTERS and not self._launcher.has_clusters:
             got = next(each for each in clusters if max(each) > 1)
             problem = f"the kind has no clusters of blocks: expected cluster=(1, 1, 1), got {got}"
-            raise LaunchError(f"{self._label} cannot be launched: {problem}", kind=self._launcher.kind, function=self._name)
+            raise LaunchError(
+                f"{self._signature.label} cannot be launched: {problem}", kind=self._launcher.kind, function=self._signature.name
+            )
         try:
             return kernel.shape(config)
         except LaunchError as error:
@@ -178,10 +169,10 @@ class LaunchConfigReader:
         if grid is not None or block is not None or threads is not None:
             word = "grid" if grid is not None else "block" if block is not None else "threads"
             keywords = "threads=" if word == "threads" else "grid= or block="
-            raise self._error(word, f"is called with {keywords} and with launch values after its arguments; give one of them")
+            raise self._error(f"is called with {keywords} and with launch values after its arguments; give one of them", word)
         if shared_memory and SHARED_MEMORY in signature.launch:
             raise self._error(
-                "shared_memory", "is called with shared_memory= and with its launch value after the arguments; give one of them"
+                "is called with shared_memory= and with its launch value after the arguments; give one of them", "shared_memory"
             )
         for tag, (triple, axis), value in zip(signature.tags, signature.launch, values, strict=True):
             triples[triple][axis] = self._count(tag, value, f"the launch value {tag}", 1 if triple in (1, 2, 3) else 0)
@@ -196,14 +187,14 @@ class LaunchConfigReader:
         fixed = interface.block if interface is not None else None
         if block is not None:
             if fixed is not None and block != fixed:
-                raise self._error("block", f"is built for blocks of {fixed} threads, and {block} was given; omit block=")
+                raise self._error(f"is built for blocks of {fixed} threads, and {block} was given; omit block=", "block")
             return block
         if self.block is not None or not self._launcher.has_grid:
             return self.block or (1, 1, 1)
         if interface is None or not interface.open_block:
             others = self._find_block() if self._find_block is not None else None
             advice = f". The other candidates have blocks of {others}: give block={others}" if others is not None else ""
-            raise self._error("block", f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{advice}")
+            raise self._error(f"needs block=, the number of threads in a block: an int, or up to three ints for x, y, z{advice}", "block")
         return None
 
     def _shared_memory_size(self, value: Any) -> int:
@@ -211,13 +202,13 @@ class LaunchConfigReader:
             return 0
         number = self._count("shared_memory", value, f"shared_memory={value!r}", 0)
         if number and self._launcher.no_shared_memory:
-            raise self._error("shared_memory", f"cannot be given shared_memory={number}: {self._launcher.no_shared_memory}")
+            raise self._error(f"cannot be given shared_memory={number}: {self._launcher.no_shared_memory}", "shared_memory")
         return number
 
     def _triple(self, word: str, value: Any, least: int) -> tuple[int, int, int]:
         parts = value if isinstance(value, (tuple, list)) else (value,)
         if not 1 <= len(parts) <= 3:
-            raise self._error(word, f"was given {word}={value!r}: expected an int, or up to three ints for x, y, z")
+            raise self._error(f"was given {word}={value!r}: expected an int, or up to three ints for x, y, z", word)
         x, y, z = [*(self._count(word, part, f"{word}={value!r}", least) for part in parts), 1, 1][:3]
         return x, y, z
 
@@ -225,13 +216,10 @@ class LaunchConfigReader:
         try:
             number = int(value.__index__())
         except (AttributeError, TypeError):
-            raise self._error(argument, f"was given {subject}: {explain_not_int(value, argument)}") from None
+            raise self._error(f"was given {subject}: {explain_not_int(value, argument)}", argument) from None
         if not least <= number <= _MAX:
-            raise self._error(argument, f"was given {subject}: {number} is not a count of {least} or more")
+            raise self._error(f"was given {subject}: {number} is not a count of {least} or more", argument)
         return number
-
-    def _error(self, argument: str, text: str) -> ArgumentError:
-        return ArgumentError(f"{self._label} {text}", kind=self._launcher.kind, function=self._name, argument=argument)
 
 
 def _as_given(dims: Dims, triple: tuple[int, int, int] | None) -> int | tuple[int, ...] | None:

@@ -10,6 +10,7 @@ import sys
 from _weakref import ref
 from functools import partial
 from struct import error as struct_error
+from typing import NamedTuple
 
 from devmod import Local
 from devmod import device as find_device
@@ -53,26 +54,14 @@ if TYPE_CHECKING:
 # -- The signature, docstring and table of a function.
 
 
-class InstanceText:
-    """A ``__doc__`` that is the class's own text for the class, and ``text(instance)`` for an instance."""
+class PerInstance:
+    """A ``__doc__`` or ``__signature__`` that is ``make(instance)`` for an instance, and the class's own for the class."""
 
-    def __init__(self, of_class: str | None, text: Callable[[Any], str]) -> None:
-        self._of_class, self._text = of_class, text
+    def __init__(self, of_class: str | None, make: Callable[[Any], Any]) -> None:
+        self._of_class, self._make = of_class, make
 
-    def __get__(self, instance: Any, owner: type) -> str | None:
-        return self._of_class if instance is None else self._text(instance)
-
-
-class InstanceSignature:
-    """A ``__signature__`` that an instance has, ``make(instance)``, and its class has not."""
-
-    def __init__(self, make: Callable[[Any], PythonSignature]) -> None:
-        self._make = make
-
-    def __get__(self, instance: object, owner: type) -> PythonSignature:
-        if instance is None:
-            raise AttributeError("__signature__")
-        return self._make(instance)
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self._of_class if instance is None else self._make(instance)
 
 
 def describe(function: Function) -> str:
@@ -99,10 +88,12 @@ def describe(function: Function) -> str:
     if function._launcher.has_grid:
         block = block_text(interface) if interface is not None else ""
         lines += ["Launch", "------", f"    threads= or grid={'; ' + block if block else ', and block='}", ""]
-    variants = function._variants() if function._variants is not None else ()
+    variants = function._rules.variants() if function._rules.variants is not None else ()
     if variants:
         lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
-    origin = function._origin() if callable(function._origin) else function._origin
+    origin = function._rules.origin
+    if callable(origin):
+        origin = origin()
     if origin is not None:
         build = ", ".join([f"target {origin.target!r}", *filter(None, (origin.toolchain, " ".join(origin.options)))])
         lines += ["Origin", "------", f"    {build}"]
@@ -131,6 +122,36 @@ def _signature(function: Function) -> PythonSignature:
     return Signature(parameters, return_annotation=None)
 
 
+class Rules(NamedTuple):
+    """The rules for the calls of a function.
+
+    Attributes
+    ----------
+    keywords_only
+        Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
+    flattened
+        The structs whose members are arguments of the call, in the place of the struct.
+    resolve
+        What `Function.on` returns for a device.
+    device
+        The device of a call that names none.
+    variants
+        Returns the candidates among which the function was chosen, for its docstring.
+    find_block
+        Returns the block that the other candidates have, for the error of a call without one; None if they have none.
+    origin
+        The origin of the payload, or a function that returns it, for the docstring.
+    """
+
+    keywords_only: str = ""
+    flattened: frozenset[str] = frozenset()
+    resolve: Callable[[Device], Any] | None = None
+    device: Device | None = None
+    variants: Callable[[], Sequence[str]] | None = None
+    find_block: Callable[[], Dims] | None = None
+    origin: Origin | Callable[[], Origin] | None = None
+
+
 #: The number of launch configurations that a function caches.
 _MAX_CALLERS = 256
 #: Compared by identity: 0.0 is equal to it, and an array compares to an array. `Call` checks such values.
@@ -154,35 +175,8 @@ class Function(ProcessLocal):
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
-    __doc__ = InstanceText(__doc__, describe)
-    __signature__ = InstanceSignature(_signature)
-    __slots__ = (
-        "__weakref__",
-        "_are_large",
-        "_by_name",
-        "_callers",
-        "_checked_by_kernel",
-        "_config_reader",
-        "_count",
-        "_count_by_name",
-        "_device",
-        "_first_buffer",
-        "_host_calls",
-        "_kernels",
-        "_launcher",
-        "_named_device",
-        "_order",
-        "_origin",
-        "_packs",
-        "_plain",
-        "_plans",
-        "_resolve",
-        "_rules",
-        "_signature",
-        "_variants",
-        "info",
-        "name",
-    )
+    __doc__ = PerInstance(__doc__, describe)
+    __signature__ = PerInstance(None, _signature)
 
     def __init__(
         self,
@@ -190,15 +184,9 @@ class Function(ProcessLocal):
         info: FunctionInfo,
         launcher: Launcher,
         *,
-        keywords_only: str = "",
-        flattened: frozenset[str] = frozenset(),
-        resolve: Callable[[Device], Self] | None = None,
-        device: Device | None = None,
-        variants: Callable[[], Sequence[str]] | None = None,
-        find_block: Callable[[], Dims] | None = None,
         kernels: Once | None = None,
         interface: Interface | None = None,
-        origin: Origin | Callable[[], Origin] | None = None,
+        **rules: Any,
     ) -> None:
         """Make a function.
 
@@ -206,58 +194,27 @@ class Function(ProcessLocal):
         ----------
         name, info, launcher
             The name by which `get_function` finds it, its FunctionInfo, and the backend's part of it.
-        keywords_only
-            Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
-        flattened
-            The structs whose members are arguments of the call, in the place of the struct.
-        resolve
-            What `on` returns for a device.
-        device
-            The device of a call that names none.
-        variants
-            Returns the candidates among which the function was chosen, for its docstring.
-        find_block
-            Returns the block that the other candidates have, for the error of a call without one; None if they have none.
         kernels
             The kernels by device, of the function from which this one is derived.
         interface
             The interface, if it is not the launcher's or that of `info`.
-        origin
-            The origin of the payload, or a function that returns it, for the docstring.
+        **rules
+            The fields of `Rules`.
         """
         self.name, self.info, self._launcher = name, info, launcher
-        self._resolve, self._device = resolve, device
-        #: What `replace` passes on.
-        self._rules = {
-            "keywords_only": keywords_only,
-            "flattened": flattened,
-            "resolve": resolve,
-            "device": device,
-            "variants": variants,
-            "find_block": find_block,
-            "origin": origin,
-        }
+        self._rules = Rules(**rules)
         #: The value of DEVMOD_DEVICE, and the device that it names.
         self._named_device: tuple[str, Device] | None = None
-        self._origin, self._variants = origin, variants
         self._kernels = Once() if kernels is None else kernels
         if problem := tag_problem(info.launch_param_tags):
             raise FormatError(f"{self.label} cannot be called: {problem}", kind=launcher.kind, function=name)
-        interface = interface or launcher.interface
-        self._signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
+        self._signature = Signature(self.label, name, info, launcher, interface)
         #: The buffers that are several values of the kernel, the last one first.
         self._packs = [(each.number, each.packed) for each in reversed(self._signature.arguments) if each.packed is not None]
         if self._packs and not launcher.has_packs:
-            argument = self._signature.arguments[self._packs[-1][0]]
-            raise LaunchError(
-                f"{self.label} cannot be called: {argument.label} is several values of the kernel, and the {launcher.kind} backend does "
-                "not support such arguments",
-                kind=launcher.kind,
-                function=name,
-                argument=argument.name,
-            )
-        self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature, find_block)
-        self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, keywords_only, flattened)
+            raise self.unsupported(self._signature.arguments[self._packs[-1][0]], "several values of the kernel")
+        self._config_reader = LaunchConfigReader(launcher, self._signature, self._rules.find_block)
+        self._order = ArgumentOrder(self._signature, self._rules.keywords_only, self._rules.flattened)
         signature = self._signature
         #: From the names in a call to its plan. One number of arguments by position goes with each.
         self._plans: dict[tuple[str, ...], Plan] = {}
@@ -421,7 +378,6 @@ class Function(ProcessLocal):
         """
         args = self._arrange(args, keywords)
         call = Call(self, args, grid, block, threads, stream, shared_memory, bound=True)
-        assert call.stream is not None
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
 
     def caller(
@@ -505,15 +461,15 @@ class Function(ProcessLocal):
                     f"{list_names(known)}{did_you_mean(name, known)}",
                     name,
                 )
-        launcher, resolve = self._launcher.specialize(constants), self._resolve
+        launcher, resolve = self._launcher.specialize(constants), self._rules.resolve
         interface = launcher.interface or self.info.interface
         if interface is not None and interface.open_block:
             # Another define makes another source: reflection did not read it, and it may depend on the block.
             pipeline = {str(value) for each in constants_of(interface) for value in (each.name, each.id)}
             was_open = self._signature.interface is not None and self._signature.interface.open_block
             interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
-        rules = self._rules | {"resolve": None if resolve is None else lambda device: resolve(device).specialize(**constants)}
-        return type(self)(self.name, self.info, launcher, interface=interface, **rules)
+        rules = self._rules._replace(resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants))
+        return type(self)(self.name, self.info, launcher, interface=interface, **rules._asdict())
 
     def __getitem__(self, dims: object) -> NoReturn:
         """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
@@ -541,8 +497,8 @@ class Function(ProcessLocal):
                 f"{describe_value(device)}",
                 "device",
             )
-        if self._resolve is not None:
-            return self._resolve(device)
+        if self._rules.resolve is not None:
+            return self._rules.resolve(device)  # type: ignore[no-any-return]
         if device.kind != self._launcher.kind:
             raise self._error(f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}", "device")
         function = self.replace(device=device)
@@ -555,10 +511,10 @@ class Function(ProcessLocal):
         Parameters
         ----------
         **rules
-            `keywords_only`, `flattened`, `resolve`, `device`, `variants` or `find_block`, as the function is made with them.
+            Fields of `Rules`.
         """
-        interface = self._signature.interface
-        return type(self)(self.name, self.info, self._launcher, kernels=self._kernels, interface=interface, **(self._rules | rules))
+        interface, rules = self._signature.interface, self._rules._asdict() | rules
+        return type(self)(self.name, self.info, self._launcher, kernels=self._kernels, interface=interface, **rules)
 
     def open(self, device: Device | None = None) -> Kernel:
         """Return the kernel for a device (default: `default_device`). It is built at the first use, once for all threads.
@@ -590,14 +546,19 @@ class Function(ProcessLocal):
         DeviceNotFoundError
             There is no device of the kind.
         """
-        if self._device is not None:
-            return self._device
+        if self._rules.device is not None:
+            return self._rules.device
         text = environment_text(VARIABLE)
         if not text:
             return self._launcher.default_device()
         if self._named_device is None or self._named_device[0] != text:  # the look-up of the kinds takes 1 ms
             self._named_device = text, default_device(self._launcher.kind) or self._launcher.default_device()
         return self._named_device[1]
+
+    def unsupported(self, argument: Argument, what: str) -> LaunchError:
+        """Return the error for an argument that the backend does not support. `what` it is."""
+        text = f"{self.label} cannot be called: {argument.label} is {what}, and the {self.kind} backend does not support such arguments"
+        return LaunchError(text, kind=self.kind, function=self.name, argument=argument.name)
 
     def _error(self, text: str, argument: str) -> ArgumentError:
         return ArgumentError(text, kind=self._launcher.kind, function=self.name, argument=argument)

@@ -37,10 +37,8 @@ class ArgumentOrder:
 
     Parameters
     ----------
-    label, kind, name
-        The function in a message, its kind and its name.
     signature
-        Its arguments.
+        The function's arguments.
     keywords_only
         Why arguments are given by name alone, as a sentence without its period; "" if positions are accepted.
     flattened
@@ -56,26 +54,9 @@ class ArgumentOrder:
         By keyword, the blocks and flattened structs that may be given in place of their members.
     """
 
-    __slots__ = (
-        "_groups",
-        "_kind",
-        "_label",
-        "_name",
-        "_numbers",
-        "_optional",
-        "_signature",
-        "arguments",
-        "flattened",
-        "keywords_only",
-        "positional",
-        "records",
-    )
-
-    def __init__(
-        self, label: str, kind: str, name: str, signature: Signature, keywords_only: str = "", flattened: frozenset[str] = frozenset()
-    ) -> None:
-        self._label, self._kind, self._name = label, kind, name
-        self._signature, self.keywords_only, self.flattened = signature, keywords_only, flattened
+    def __init__(self, signature: Signature, keywords_only: str = "", flattened: frozenset[str] = frozenset()) -> None:
+        self._signature, self._error = signature, signature.error
+        self.keywords_only, self.flattened = keywords_only, flattened
         self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
         #: For each of the kernel's arguments the names of the members in its place; empty if no struct is flattened.
         self._groups: list[list[str]] = []
@@ -293,12 +274,11 @@ class ArgumentOrder:
         FormatError
             The scalars have no valid layout: they overlap, or are outside of the block; or the block is too large.
         """
+        block = f"the block {quote_name(record.name)} of {self._signature.label}"
         if record.size > _MAX_RECORD:  # a file has the size, and the memory is allocated before a device checks its limit
-            raise FormatError(
-                f"the block {quote_name(record.name)} of {self._label} has {record.size} bytes; a record has at most {_MAX_RECORD}"
-            )
+            raise FormatError(f"{block} has {record.size} bytes; a record has at most {_MAX_RECORD}")
         members = [_member(param, self._signature.arguments[number].type) for number, param in record.params]
-        check_members(members, record.size, f"the block {quote_name(record.name)} of {self._label}")
+        check_members(members, record.size, block)
         pack = struct_packer(keyword, members, record.size)
 
         def convert(value: Any) -> BlockBytes:
@@ -352,9 +332,6 @@ class ArgumentOrder:
         behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
         return f"takes {self._count_text()}{behind}; {_given(count)}"
 
-    def _error(self, text: str, argument: str = "") -> ArgumentError:
-        return ArgumentError(f"{self._label} {text}", kind=self._kind, function=self._name, argument=argument)
-
 
 class Record(NamedTuple):
     """A block of scalars, or a flattened struct, that a call may give as one argument.
@@ -380,8 +357,6 @@ class Record(NamedTuple):
 
 class MemberArgument:
     """An argument of the call in the place of one of the kernel's: a member of a struct, or the argument itself."""
-
-    __slots__ = ("default", "description", "name", "number", "text")
 
     def __init__(self, number: int, name: str, description: str, default: Local | int | None = None) -> None:
         self.number, self.name, self.text, self.default = number, name, name, default

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
+from devmod import Param
 from devmod.backend import ConversionError, array_bytes, parse_dtype
+from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.scalars import packer
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from devmod import Param
-    from devmod_runtime._device.device_array import DeviceArray
-
-    #: In the values of a launch: the device, the memory, and all values of the kernel, with None for the address.
-    Packed = tuple[object, object, list[bytes | None]]
+#: In the values of a launch: the device, the memory, and all values of the kernel, with None for the address.
+Packed = tuple[object, object, list[bytes | None]]
 
 #: The number of shapes whose values are cached.
 _MAX_CACHED = 256
@@ -32,8 +28,6 @@ class Pack:
     unit
         The bytes of an element; 1 if the size is unknown.
     """
-
-    __slots__ = ("_cache", "_dimensions", "_fields", "_type", "_unit", "pointer")
 
     def __init__(self, param: Param, type_: str, unit: int) -> None:
         names = [value.split(":") for value in param.pack]

@@ -14,18 +14,15 @@ An interface has them in two keys of its ``extra``:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from devmod import Interface
 from devmod.backend import ConversionError, PipelineConstant, Value, constants_of
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._launch.scalars import packer
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from devmod import Interface
-
-    Number = bool | int | float
+Number = bool | int | float
 
 
 class SetConstant(Value):

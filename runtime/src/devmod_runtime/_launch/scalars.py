@@ -547,8 +547,6 @@ class BufferLayout:
         The argument's name, and the members, which `devmod.Param` has checked.
     """
 
-    __slots__ = ("_accepted", "_members", "_name")
-
     def __init__(self, name: str, members: Sequence[Member]) -> None:
         self._name, self._members = name, members
         self._accepted: Any = None  # the last dtype with this layout

@@ -17,7 +17,7 @@ from devmod_runtime._device.host import HostView, host_view
 from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import fork_safe
-from devmod_runtime._launch.call import overlap
+from devmod_runtime._launch.call import choose_stream, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._program.plan import Plan, Shapes
 from devmod_runtime._program.temporaries import memory_of
@@ -79,7 +79,7 @@ class ProgramCall:
         function = self._function
         self._stream = self._choose_stream(stream, bound)
         self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream)
-        self._plan = None if bound else function.plan(self._key)
+        self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
     # -- the arguments
@@ -95,7 +95,7 @@ class ProgramCall:
         if isinstance(value, Image) is not bool(declared.format):
             raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
         if value.device is not self._device and not self._is_chosen and value.device.kind == self._function.kind:
-            self._function, self._device = self._function.of_device(value.device), value.device
+            self._function, self._device = self._function.module._function_on(self._function.name, value.device), value.device
         self._is_chosen = True
         if value.device is not self._device:
             advice = "call f.on(array.device), or copy it through the host: pass array.numpy()"
@@ -193,15 +193,7 @@ class ProgramCall:
             got = describe_value(given) if stream is None else f"a stream of {stream.device}"
             raise function.error(f"stream= is {got}; expected one of {device}", "stream")
         current = current_stream(device) if given is None else stream
-        self._must_wait = False
-        if not self._adopted:
-            return current or device.default_stream
-        chosen: Stream = current or next((each for each in self._adopted if each is not None), None) or device.default_stream
-        self._must_wait = any(each is not chosen if each is not None else given is None for each in self._adopted)
-        if given is None and not bound:
-            for each in dict.fromkeys(self._adopted):
-                if each is not None and each is not chosen:
-                    chosen.wait(each.record())
+        chosen, self._must_wait = choose_stream(device, current, self._adopted, is_given=given is not None, bound=bound)
         return chosen
 
     # -- the launches

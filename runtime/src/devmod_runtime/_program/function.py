@@ -12,7 +12,7 @@ from devmod._values.param import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, DeviceMemoryError, did_you_mean, list_names
 from devmod_runtime._fork import check_driver
-from devmod_runtime._launch.function import InstanceSignature, InstanceText, Launch
+from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.scalars import packer
 from devmod_runtime._program.call import ProgramCall
@@ -88,8 +88,8 @@ class ProgramFunction(ProcessLocal):
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
-    __doc__ = InstanceText(__doc__, _describe)
-    __signature__ = InstanceSignature(_signature)
+    __doc__ = PerInstance(__doc__, _describe)
+    __signature__ = PerInstance(None, _signature)
 
     def __init__(
         self, module: Any, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
@@ -108,6 +108,7 @@ class ProgramFunction(ProcessLocal):
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
+        #: The cached launches for shapes and a stream.
         self._plans: dict[Any, Plan] = {}
         self._most_plans = _MAX_WITH_IMAGES if any(each.format for each in program.arrays("temporary")) else _MAX_CACHED
         references.add(ref(self, references.discard))
@@ -237,10 +238,6 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
         return int(value.__index__()) if declared.is_integer else value
 
-    def plan(self, key: Any) -> Plan | None:
-        """Return the cached launches for shapes and a stream."""
-        return self._plans.get(key)
-
     def keep_plan(self, key: Any, plan: Plan) -> None:
         """Cache the launches."""
         if len(self._plans) >= self._most_plans:
@@ -266,11 +263,6 @@ class ProgramFunction(ProcessLocal):
         if missing:
             raise self.error(f"it also needs {list_names(missing)}", missing[0])
         return {**self.defaults, **values}
-
-    def of_device(self, device: Device) -> ProgramFunction:
-        """Return the program on another device of its kind."""
-        result: ProgramFunction = self.module._function_on(self.name, device)
-        return result
 
     def _repr_html_(self) -> str:
         interface = self.info.interface

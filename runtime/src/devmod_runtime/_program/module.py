@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any, Self
 
+from devmod import Function, Module
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
@@ -24,17 +27,9 @@ from devmod.errors import (
     quote_name,
 )
 from devmod_readers.programs import Program, check_kernels, constant_of, names_in
+from devmod_runtime._device.device import Device
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import Shapes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any, Self
-
-    from devmod import Function, Module
-    from devmod.backend import Binary
-    from devmod_runtime._device.device import Device
 
 #: The errors after which the next kind is tried, in the order in which they name the error of all.
 _UNAVAILABLE = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
@@ -48,7 +43,7 @@ class ProgramModule(PayloadModule):
         self._results = Once()
 
     @classmethod
-    def load(cls, data: Binary) -> Self:
+    def load(cls, data: bytes | memoryview) -> Self:
         """Load a module from the bytes of `save_to_bytes`.
 
         Raises

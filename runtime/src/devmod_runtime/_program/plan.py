@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
 from devmod.backend import ConversionError, expression_text, members_by_value
-from devmod.errors import ArgumentError, LaunchError
-from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Sampler, evaluate
+from devmod.errors import ArgumentError, DevmodError, LaunchError
+from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Program, Sampler, evaluate
 from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.stream import Stream
+from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import Call
 from devmod_runtime._program.temporaries import share
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from devmod.errors import DevmodError
-    from devmod_readers.programs import Program
-    from devmod_runtime._device.stream import Stream
-    from devmod_runtime._launch.arguments import Argument
-
-    Error = Callable[[str, str], ArgumentError]
-    ProgramFunction = Any  # its module imports this one
+Error = Callable[[str, str], ArgumentError]
+ProgramFunction = Any  # its module imports this one
 
 
 class Shapes:

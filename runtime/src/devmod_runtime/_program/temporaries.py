@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
+from typing import Any
 from weakref import WeakKeyDictionary
 
+from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
-
-    from devmod_runtime._device.stream import Stream
 
 
 def share(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) -> tuple[dict[str, int], list[int]]:

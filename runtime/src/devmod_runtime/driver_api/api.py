@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 # The numbers of these flags are the same in CUDA and HIP.
 #: The flag of a stream that does not wait for the legacy default stream.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -15,12 +16,7 @@ import numpy as np
 from devmod.backend import Once
 from devmod_runtime import Pool
 from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST, DriverError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devmod_runtime.driver_api.handles import Context, Handle
+from devmod_runtime.driver_api.handles import Context, Handle
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
 PIECE, SMALL_PIECE = 4 << 20, 64 << 10
@@ -35,26 +31,33 @@ def address_of(data: memoryview) -> int:
 class _Transfer:
     """A queued copy, and what must stay alive until it is done.
 
+    Parameters
+    ----------
+    context
+        The context.
+    data
+        The host's memory that the driver uses, or to which the bytes of the piece are copied at the end.
+    piece, size
+        The piece of page-locked memory, if the copy needs one, and its bytes. It is free again when this object is collected.
+
     Attributes
     ----------
     event : Handle or None
         The event after the copy; None while a thread queues the copy, and if an interrupt came meanwhile.
+    address : int
+        The address of the piece; 0 without one.
     """
 
-    __slots__ = ("_context", "_once", "_out", "_piece", "_user", "event")
+    __slots__ = ("__weakref__", "_context", "_data", "_once", "address", "event", "size", "token")
 
-    def __init__(self, context: Context, piece: Handle | None, user: object, out: memoryview | None) -> None:
+    def __init__(self, context: Context, data: memoryview | None, piece: Handle | None = None, size: int = 0) -> None:
         self.event: Handle | None = None
+        self.address = piece.value if piece is not None else 0
+        self.size = size
+        self.token: object = None
         self._context = context
-        self._piece = piece
-        self._user = user
-        self._out = out
+        self._data = data
         self._once = Once()
-
-    @property
-    def size(self) -> int:
-        """The bytes of its piece; 0 without one."""
-        return self._user.size if isinstance(self._user, _Piece) else 0
 
     @property
     def done(self) -> bool:
@@ -71,18 +74,8 @@ class _Transfer:
             self._context.synchronize_streams()
         else:
             driver.call("synchronize_event", self.event.value)
-        if self._out is not None and self._piece is not None:
-            ctypes.memmove(address_of(self._out), self._piece.value, self._out.nbytes)
-
-
-class _Piece:
-    """A user of a piece of page-locked memory: the piece is free again when this object is collected."""
-
-    __slots__ = ("__weakref__", "size", "token")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.token: object = None
+        if self._data is not None and self.address:
+            ctypes.memmove(address_of(self._data), self.address, self._data.nbytes)
 
 
 class Transfers:
@@ -112,23 +105,22 @@ class Transfers:
 
         with self._context, driver.relaxed():
             if self._is_locked(address):
-                with self._queued(stream, None, data, None):
+                with self._queued(stream, _Transfer(self._context, data)):
                     copy(address, 0, data.nbytes)
                 return
             for start in range(0, data.nbytes, PIECE):
                 size = min(PIECE, data.nbytes - start)
-                locked = self._take(size)
-                if locked is None:
+                transfer = self._take(size, None if to_device else data[start : start + size])
+                if transfer is None:
                     try:
                         copy(address + start, start, size)
                     finally:  # after an interrupt too: a driver may still access the host's memory
                         driver.call("synchronize_stream", stream)
                     continue
-                piece, user = locked
                 if to_device:
-                    ctypes.memmove(piece.value, address + start, size)
-                with self._queued(stream, piece, user, None if to_device else data[start : start + size]):
-                    copy(piece.value, start, size)
+                    ctypes.memmove(transfer.address, address + start, size)
+                with self._queued(stream, transfer):
+                    copy(transfer.address, start, size)
 
     def finish(self) -> None:
         """Finish the copies that the device has done."""
@@ -144,9 +136,8 @@ class Transfers:
             self.pending.remove(transfer)
 
     @contextmanager
-    def _queued(self, stream: int, piece: Handle | None, user: object, out: memoryview | None) -> Iterator[None]:
+    def _queued(self, stream: int, transfer: _Transfer) -> Iterator[None]:
         """Keep what a copy uses until it is done. The body queues the copy."""
-        transfer = _Transfer(self._context, piece, user, out)
         self.pending.append(transfer)  # first: after an interrupt the copy may be queued
         try:
             yield
@@ -158,8 +149,8 @@ class Transfers:
         self._context.driver.call("record_event", event.value, stream)
         transfer.event = event
 
-    def _take(self, nbytes: int) -> tuple[Handle, _Piece] | None:
-        """Return a piece of page-locked memory, and the object with which it becomes free; None if the host has too little.
+    def _take(self, nbytes: int, out: memoryview | None) -> _Transfer | None:
+        """Return a copy of `nbytes` bytes, or to `out`, with a piece of page-locked memory; None if the host has too little.
 
         If too many copies are in flight, the call waits for the first one.
         """
@@ -179,9 +170,9 @@ class Transfers:
                 if error.name == self._context.driver.api.out_of_memory:
                     return None
                 raise
-        user = _Piece(size)
-        user.token = pool.lend(user, piece)
-        return piece, user
+        transfer = _Transfer(self._context, out, piece, size)
+        transfer.token = pool.lend(transfer, piece)
+        return transfer
 
     def _is_locked(self, address: int) -> bool:
         """Return whether memory of the host is page-locked."""

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from threading import Lock, RLock
+from typing import Any, TypeVar
 
 from devmod import Device, Event, Launch, Stream
 from devmod.backend import Capabilities, Once
 from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_driver, check_earlier_event, check_event, fork_safe
-from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError, describe
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError, describe
 from devmod_runtime.driver_api.copies import Transfers, address_of
+from devmod_runtime.driver_api.driver import Driver
 from devmod_runtime.driver_api.handles import Context, Handle, Memory
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from typing import Any, TypeVar
-
-    from devmod_runtime.driver_api.api import Api
-    from devmod_runtime.driver_api.driver import Driver
-
-    DeviceT = TypeVar("DeviceT", bound="DriverDevice")
+DeviceT = TypeVar("DeviceT", bound="DriverDevice")
 
 
 # -- Streams and events of a driver.
@@ -129,43 +123,25 @@ class DriverStream(Stream):
         return self._capture.suspended() if self._capture is not None and self._capture.is_begun else nullcontext()
 
     def _is_captured_elsewhere(self) -> bool:
-        context = self.device.context
-        try:
-            with context:
-                return bool(context.driver.call("is_capturing", self.handle))
-        except DriverError as error:
-            raise self.device.driver_error(f"{self.device} cannot begin a batch", error) from error
+        with self.device.calls("{} cannot begin a batch") as context, context:
+            return bool(context.driver.call("is_capturing", self.handle))
 
     def synchronize(self) -> None:
-        check_driver(self.device.kind)
-        context = self.device.context
-        try:
+        with self.device.calls("{} reports a fault of a launch") as context:
             with self.lock, self.uncaptured(), context, context.driver.relaxed():
                 context.wait("synchronize_stream", self.handle)
             self.device.transfers.finish()
-        except DriverError as error:
-            raise self.device.driver_error(f"{self.device} reports a fault of a launch", error) from error
 
     def record(self) -> DriverEvent:
-        check_driver(self.device.kind)
-        context = self.device.context
-        try:
-            with self.lock, self.uncaptured(), context:
-                event = context.events.create(0)
-                context.driver.call("record_event", event.value, self.handle)
-        except DriverError as error:
-            raise self.device.driver_error(f"{self.device} cannot record an event", error) from error
+        with self.device.calls("{} cannot record an event") as context, self.lock, self.uncaptured(), context:
+            event = context.events.create(0)
+            context.driver.call("record_event", event.value, self.handle)
         return DriverEvent(self.device, event)
 
     def wait(self, event: Event) -> None:
         event = check_event(event, DriverEvent, self.device)
-        check_driver(self.device.kind)
-        context = self.device.context
-        try:
-            with self.lock, self.uncaptured(), context:
-                context.driver.call("wait_event", self.handle, event.handle, 0)
-        except DriverError as error:
-            raise self.device.driver_error(f"{self.device} cannot wait for an event", error) from error
+        with self.device.calls("{} cannot wait for an event") as context, self.lock, self.uncaptured(), context:
+            context.driver.call("wait_event", self.handle, event.handle, 0)
 
 
 class DriverEvent(Event):
@@ -183,25 +159,17 @@ class DriverEvent(Event):
         return self._event.value
 
     def synchronize(self) -> None:
-        check_driver(self.device.kind)
-        context = self.device.context
-        try:
+        with self.device.calls("{} reports a fault of a launch") as context:
             with context, context.driver.relaxed():
                 context.wait("synchronize_event", self.handle)
             self.device.transfers.finish()
-        except DriverError as error:
-            raise self.device.driver_error(f"{self.device} reports a fault of a launch", error) from error
 
     def elapsed(self, earlier: Event) -> float:
         earlier = check_earlier_event(earlier, DriverEvent, self.device)
         earlier.synchronize()
         self.synchronize()
-        context = self.device.context
-        try:
-            with context:
-                return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
-        except DriverError as error:
-            raise self.device.driver_error(f"{self.device} cannot return the time of an event", error) from error
+        with self.device.calls("{} cannot return the time of an event") as context, context:
+            return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
 
 
 # -- Graphs: the launches of a batch in one submission, and prepared launches that are submitted together again and again.
@@ -230,7 +198,7 @@ class Capture:
 
     def batch(self) -> Batch:
         """Return the context manager of a batch."""
-        return Batch(self._batches, self._begin_batch, self._end_batch)
+        return Batch(self._batches, self.resume, self._end_batch)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -249,14 +217,10 @@ class Capture:
 
     def resume(self) -> None:
         """Capture the following launches, if a batch is active."""
+        check_driver(self.stream.device.kind)
         with self.stream.lock:
             if self._batches and not self.is_begun:
                 self._begin_capture()
-
-    def _begin_batch(self) -> None:
-        """Capture the following launches."""
-        check_driver(self.stream.device.kind)
-        self.resume()
 
     def _end_batch(self) -> None:
         """Submit the captured launches, if the outermost batch has ended."""
@@ -349,8 +313,6 @@ class Graph:
         The stream of the graph.
     """
 
-    __slots__ = ("_executable", "_launches", "_lock", "_stream")
-
     def __init__(self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream) -> None:
         check_driver(stream.device.kind)
         self._stream, self._launches = target, tuple(launches)
@@ -364,32 +326,29 @@ class Graph:
                 kind=api.kind,
                 argument="stream",
             )
-        context = stream.device.context
-        driver = context.driver
-        try:
-            with stream.lock, stream.uncaptured(), context:
-                stream.is_captured = True
-                driver.call("begin_capture", stream.handle, RELAXED_CAPTURE)
-                try:
-                    for each in self._launches:
-                        if not isinstance(each, Launch):
-                            each()
-                        elif each._shape is not None:
-                            # Not each(): a guard or a profile would wait for the launch, which only the graph runs.
-                            each._kernel.prepare(stream, each._shape, each._values[0])()
-                except BaseException:
-                    with suppress(DriverError):  # the error of the launch says more
-                        driver.call("destroy_graph", driver.call("end_capture", stream.handle))
-                    raise
-                finally:
-                    stream.is_captured = False
-                graph = driver.call("end_capture", stream.handle)
-                try:
-                    self._executable = context.graphs.create(graph)
-                finally:
-                    driver.call("destroy_graph", graph)
-        except DriverError as error:
-            raise stream.device.driver_error(f"{stream.device} cannot create a graph of {len(launches)} launches", error) from error
+        failure = f"{{}} cannot create a graph of {len(launches)} launches"
+        with stream.device.calls(failure) as context, stream.lock, stream.uncaptured(), context:
+            driver = context.driver
+            stream.is_captured = True
+            driver.call("begin_capture", stream.handle, RELAXED_CAPTURE)
+            try:
+                for each in self._launches:
+                    if not isinstance(each, Launch):
+                        each()
+                    elif each._shape is not None:
+                        # Not each(): a guard or a profile would wait for the launch, which only the graph runs.
+                        each._kernel.prepare(stream, each._shape, each._values[0])()
+            except BaseException:
+                with suppress(DriverError):  # the error of the launch says more
+                    driver.call("destroy_graph", driver.call("end_capture", stream.handle))
+                raise
+            finally:
+                stream.is_captured = False
+            graph = driver.call("end_capture", stream.handle)
+            try:
+                self._executable = context.graphs.create(graph)
+            finally:
+                driver.call("destroy_graph", graph)
 
     def __call__(self) -> None:
         """Queue all launches.
@@ -400,13 +359,8 @@ class Graph:
             The driver refuses them.
         """
         stream = self._stream
-        check_driver(stream.device.kind)
-        context = stream.device.context
-        try:
-            with stream.lock, self._lock, context:
-                context.driver.call("launch_graph", self._executable.value, stream.handle)
-        except DriverError as error:
-            raise stream.device.driver_error(f"{stream.device} refused a graph of {len(self._launches)} launches", error) from error
+        with stream.device.calls(f"{{}} refused a graph of {len(self._launches)} launches") as context, stream.lock, self._lock, context:
+            context.driver.call("launch_graph", self._executable.value, stream.handle)
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self._launches)} launches on {self._stream.device}>"
@@ -427,6 +381,26 @@ _LIMITS = {
 _INTERFACE_LEGACY = 1
 #: The last number that DLPack reserves for special streams.
 _LAST_SPECIAL = 2
+
+
+class Calls:
+    """The context manager of calls of the driver. Its value is the primary context, and an error of the driver becomes a LaunchError.
+
+    A class, because a generator takes 1 µs more. It holds nothing, so an interrupt may come anywhere in it.
+    """
+
+    __slots__ = ("_device", "_failure", "_nbytes")
+
+    def __init__(self, device: DriverDevice, failure: str, nbytes: int) -> None:
+        self._device, self._failure, self._nbytes = device, failure, nbytes
+
+    def __enter__(self) -> Context:
+        check_driver(self._device.kind)
+        return self._device.context
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, DriverError):
+            raise self._device.driver_error(self._failure.format(self._device), error, self._nbytes) from error
 
 
 class DriverDevice(Device):
@@ -506,13 +480,8 @@ class DriverDevice(Device):
         return self._once.get("stream", lambda: self.stream_type(self, self.api.legacy_stream))
 
     def stream(self) -> DriverStream:
-        check_driver(self.kind)
-        context = self.context
-        try:
-            with context:
-                handle = context.streams.create()
-        except DriverError as error:
-            raise self.driver_error(f"{self} cannot create a stream", error) from error
+        with self.calls("{} cannot create a stream") as context, context:
+            handle = context.streams.create()
         return self.stream_type(self, handle.value, handle)
 
     def foreign_stream(self, handle: int, owner: object) -> DriverStream:
@@ -531,28 +500,17 @@ class DriverDevice(Device):
     def synchronize(self) -> None:
         if not self.is_open:
             return
-        check_driver(self.kind)
-        context = self.context
-        try:
+        with self.calls("{} reports a fault of a launch") as context:
             with uncaptured(self), context, context.driver.relaxed():
                 context.wait("synchronize_context")
                 context.drain()
             self.transfers.finish()
-        except DriverError as error:
-            raise self.driver_error(f"{self} reports a fault of a launch", error) from error
 
     # -- memory
 
     def allocate(self, nbytes: int) -> Memory:
-        check_driver(self.kind)
-        context = self.context
-        try:
-            with context:
-                handle = context.memory.create(nbytes)
-        except DriverError as error:
-            if error.name == self.api.out_of_memory:
-                raise self.memory_error(nbytes, describe(error)) from error
-            raise self.driver_error(f"{self} cannot allocate {nbytes} bytes", error) from error
+        with self.calls(f"{{}} cannot allocate {nbytes} bytes", nbytes) as context, context:
+            handle = context.memory.create(nbytes)
         return Memory(handle.value, handle)
 
     def free_memory(self) -> int | None:
@@ -602,37 +560,33 @@ class DriverDevice(Device):
             return None
         else:
             consumer = api.dlpack_streams.get(stream, stream)
-        context = self.context
-        try:
-            with context:
-                context.streams.settle()
-                foreign = [stream for each in self._foreign_streams.valuerefs() if (stream := each()) is not None]
-                own = context.streams_in_use()  # with the objects that keep the handles valid
-                for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
-                    context.order(consumer, handle)
-        except DriverError as error:
-            raise self.driver_error(f"{self} cannot order its work before that of another library", error) from error
+        with self.calls("{} cannot order its work before that of another library") as context, context:
+            context.streams.settle()
+            foreign = [stream for each in self._foreign_streams.valuerefs() if (stream := each()) is not None]
+            own = context.streams_in_use()  # with the objects that keep the handles valid
+            for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
+                context.order(consumer, handle)
         return _INTERFACE_LEGACY if consumer == api.legacy_stream else consumer
 
     # -- copies
 
     def write(self, memory: Any, data: memoryview, stream: DriverStream) -> None:
-        what = f"a copy of {data.nbytes} bytes to {self} failed"
-        self._queue(what, stream, "copy_to_device", memory, address_of(data), data.nbytes)
+        failure = f"a copy of {data.nbytes} bytes to {{}} failed"
+        self._queue(failure, stream, "copy_to_device", memory, address_of(data), data.nbytes)
 
     def read(self, memory: Any, out: memoryview, stream: DriverStream) -> None:
-        what = f"a copy of {out.nbytes} bytes from {self} failed"
-        self._queue(what, stream, "copy_to_host", address_of(out), memory, out.nbytes)
+        failure = f"a copy of {out.nbytes} bytes from {{}} failed"
+        self._queue(failure, stream, "copy_to_host", address_of(out), memory, out.nbytes)
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: DriverStream) -> None:
-        what = f"a copy of {nbytes} bytes on {self} failed"
-        self._queue(what, stream, "copy_on_device", target, source, nbytes, wait=False)
+        failure = f"a copy of {nbytes} bytes on {{}} failed"
+        self._queue(failure, stream, "copy_on_device", target, source, nbytes, wait=False)
 
     def clear(self, memory: Any, nbytes: int, stream: DriverStream) -> None:
-        self._queue(f"{self} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes)
+        self._queue(f"{{}} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes)
 
     def start_clear(self, memory: Any, nbytes: int, stream: DriverStream) -> None:
-        self._queue(f"{self} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes, wait=False)
+        self._queue(f"{{}} cannot fill {nbytes} bytes", stream, "fill", memory, 0, nbytes, wait=False)
 
     def start_write(self, memory: Any, data: memoryview, stream: DriverStream) -> None:
         self._start(memory, data, stream, to_device=True)
@@ -641,41 +595,48 @@ class DriverDevice(Device):
         self._start(memory, out, stream, to_device=False)
 
     def _start(self, memory: Any, data: memoryview, stream: DriverStream, *, to_device: bool) -> None:
-        check_driver(self.kind)
-        try:
-            with stream.lock, stream.uncaptured():
-                self.transfers.start(memory, data, stream.handle, to_device=to_device)
-        except DriverError as error:
-            raise self._copy_error(f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} {self} failed", error) from error
+        failure = f"a copy of {data.nbytes} bytes {'to' if to_device else 'from'} {{}} failed"
+        with self.calls(failure), stream.lock, stream.uncaptured():
+            self.transfers.start(memory, data, stream.handle, to_device=to_device)
 
-    def _queue(self, what: str, stream: DriverStream, operation: str, *arguments: Any, wait: bool = True) -> None:
+    def _queue(self, failure: str, stream: DriverStream, operation: str, *arguments: Any, wait: bool = True) -> None:
         """Queue an operation of the driver whose last parameter is the stream, and wait for it if `wait` is true."""
-        check_driver(self.kind)
-        context = self.context
-        try:
-            with stream.lock, stream.uncaptured(), context, context.driver.relaxed():
-                try:
-                    context.driver.call(operation, *arguments, stream.handle)
-                finally:
-                    if wait:  # after an interrupt too: a driver may still access the host's memory
-                        context.driver.call("synchronize_stream", stream.handle)
-        except DriverError as error:
-            raise self._copy_error(what, error) from error
+        with self.calls(failure) as context, stream.lock, stream.uncaptured(), context, context.driver.relaxed():
+            try:
+                context.driver.call(operation, *arguments, stream.handle)
+            finally:
+                if wait:  # after an interrupt too: a driver may still access the host's memory
+                    context.driver.call("synchronize_stream", stream.handle)
 
-    def driver_error(self, what: str, error: DriverError) -> LaunchError:
-        """Return the LaunchError for an error of the driver. `what` failed, and begins the message."""
-        text = f"{what}: {describe(error)}"
+    # -- errors of the driver
+
+    def calls(self, failure: str, nbytes: int = 0) -> Calls:
+        """Return the context manager of calls of the driver.
+
+        Parameters
+        ----------
+        failure
+            What failed, for the message of an error. "{}" stands for the device.
+        nbytes
+            The bytes that the body allocates.
+        """
+        return Calls(self, failure, nbytes)
+
+    def driver_error(self, what: str, error: DriverError, nbytes: int = 0) -> LaunchError:
+        """Return the LaunchError for an error of the driver. `what` failed, and begins the message.
+
+        Without free memory it is a DeviceMemoryError; `nbytes` are the requested bytes.
+        """
+        reason = describe(error)
+        if error.name == self.api.out_of_memory:
+            return self.memory_error(nbytes, reason if nbytes else f"{what}: {reason}")
+        text = f"{what}: {reason}"
         if error.name in self.api.sticky:
             text += (
                 f". A kernel has failed on {self}: {self.api.name} refuses every later call of this process on it, also of other "
                 "libraries. Its arrays are lost. Start a new process"
             )
         return LaunchError(text, kind=self.kind)
-
-    def _copy_error(self, what: str, error: DriverError) -> LaunchError:
-        if error.name == self.api.out_of_memory:
-            return self.memory_error(0, describe(error))
-        return self.driver_error(what, error)
 
 
 def list_devices(once: Once, open_driver: Callable[[], Any], make: type[DeviceT], command: str) -> list[DeviceT]:

@@ -9,19 +9,14 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_int
 from itertools import repeat, starmap
+from typing import Any
 
-from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError
+from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from devmod_runtime.driver_api.api import Api
-
-    Dims = tuple[int, int, int]
+Dims = tuple[int, int, int]
 
 
 class Failures(dict):  # type: ignore[type-arg]

@@ -11,17 +11,12 @@ from _weakref import ref
 from collections import deque
 from contextlib import suppress
 from threading import RLock, get_ident
+from typing import TYPE_CHECKING, Any
 
-from devmod_runtime import fork_safe, lend, wait_interruptibly
+from devmod_runtime import Lease, fork_safe, lend, wait_interruptibly
 from devmod_runtime._fork import is_inherited
 from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from devmod_runtime import Lease
-    from devmod_runtime.driver_api.driver import Driver
+from devmod_runtime.driver_api.driver import Driver
 
 
 class Handle:

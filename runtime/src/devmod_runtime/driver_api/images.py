@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from devmod import Target
 from devmod.backend import Once, find_spec
-from devmod.errors import DeviceNotFoundError, FormatError, FunctionNotFoundError, did_you_mean, list_names
+from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, FunctionNotFoundError, did_you_mean, list_names
 from devmod_readers.variables import read_variables
 from devmod_runtime import Builds, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from devmod.backend import Binary
-    from devmod.errors import DevmodError
-    from devmod_runtime.driver_api.device import DriverDevice, DriverStream
+from devmod_runtime.driver_api.device import DriverDevice, DriverStream
 
 
-def architecture_rules(kind: str) -> tuple[Callable[[str, Binary], str], Callable[[str, str], int | None]]:
+def architecture_rules(kind: str) -> tuple[Callable[[str, bytes | memoryview], str], Callable[[str, str], int | None]]:
     """Return `architecture` and `rank` of the spec of a kind. A program may have replaced the spec."""
     spec = find_spec(kind)
     assert spec is not None
@@ -183,15 +177,12 @@ class LoadedImage:
         LaunchError
             The driver cannot load it.
         """
-        api = self.context.driver.api
         try:
             with self.context, self.context.driver.relaxed():  # a driver may load a function with its first use
                 return int(self.context.driver.call("get_function", self._module.value, name.encode()))
         except DriverError as error:
             kind = self.device.kind
-            if error.name == api.out_of_memory:
-                raise self.device.memory_error(0, f"{describe(error)} in the load of the kernel {name!r}") from error
-            if error.name != api.not_found:
+            if error.name != self.context.driver.api.not_found:
                 raise self.device.driver_error(f"{self.device} cannot load the kernel {name!r}", error) from error
             raise FormatError(
                 f"the loaded {kind} image has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
@@ -232,9 +223,7 @@ class LoadedImage:
 def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
     """Return the error for an image that the driver refuses, for a reason that every driver has."""
     api, kind = device.context.driver.api, device.kind
-    if error.name == api.out_of_memory:
-        return device.memory_error(0, f"{describe(error)} in the load of a module")
-    if error.name in api.sticky:
+    if error.name in (api.out_of_memory, *api.sticky):
         return device.driver_error(f"{device} loads no module", error)
     log = f": {error.log}" if error.log else ""
     text = f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}"

@@ -12,7 +12,7 @@ from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
 from devmod_readers.parameters import follower_numbers, group_values
 from devmod_runtime import BuildLauncher, Kernel
-from devmod_runtime.driver_api.api import DriverError, describe
+from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverStream
 from devmod_runtime.driver_api.driver import ParameterBlock
 
@@ -97,10 +97,6 @@ class ParameterLayout:
         Takes the value of each argument, and returns the bytes of the block.
     """
 
-    __slots__ = ("offsets", "pack", "size")
-
-    pack: Callable[..., bytes]
-
     def __init__(self, places: Sequence[Place], pointers: Sequence[bool], parameters: Sequence[Place] = ()) -> None:
         # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in C++.
         is_aligned = all(offset % 8 == 0 for (offset, _), is_pointer in zip(places, pointers, strict=True) if is_pointer)
@@ -113,7 +109,7 @@ class ParameterLayout:
         self.size = sum(parameters[-1]) if parameters else end
         layout += f"{self.size - end}x"
         self.offsets = tuple(offset for offset, _ in parameters or places)
-        self.pack = Struct(layout).pack
+        self.pack: Callable[..., bytes] = Struct(layout).pack
 
 
 def parameter_layout(
@@ -433,16 +429,13 @@ class DriverKernel(Kernel):
 
     def query_error(self, error: DriverError) -> LaunchError:
         """Return the error for a query of the kernel's attributes or its occupancy that the driver refuses."""
-        return self._refusal(error, "query", "load")  # a driver may load a function with its first use
+        return self._refusal("query", error)  # a driver may load a function with its first use
 
     def _refused_launch(self, error: DriverError) -> LaunchError:
-        return self._refusal(error, "launch", "launch")
+        return self._refusal("launch", error)
 
-    def _refusal(self, error: DriverError, what: str, at: str) -> LaunchError:
-        function = f"the {self.device.kind} function {self.info.name!r}"
-        if error.name == self.driver.api.out_of_memory:
-            return self.device.memory_error(0, f"{describe(error)} in {'the' if at == 'load' else 'a'} {at} of {function}")
-        result = self.device.driver_error(f"{self.device} refused a {what} of {function}", error)
+    def _refusal(self, what: str, error: DriverError) -> LaunchError:
+        result = self.device.driver_error(f"{self.device} refused a {what} of the {self.device.kind} function {self.info.name!r}", error)
         result.function = self.info.name
         return result
 
