@@ -155,7 +155,6 @@ STARTS = {
     "devmod_hexagon._transport",
     "devmod_host._driver",
     "devmod_opencl._linker",
-    "devmod_targets.authoring._guard",
     "devmod_targets.authoring._process",
     "devmod_targets.authoring._library",  # with devmod.worker's command
     "devmod_targets.webgpu._naga",
@@ -163,7 +162,7 @@ STARTS = {
 
 
 def test_processes_are_started_in_few_modules_that_search_no_current_folder() -> None:
-    """devmod.worker and the guard of compilers alone know how to start Python, and `find_program` alone searches PATH."""
+    """devmod.worker alone knows how to start Python, and `find_program` alone searches PATH."""
     texts = {module: path.read_text() for module, path in modules().items()}
 
     def modules_with(pattern: str) -> set[str]:
@@ -172,10 +171,7 @@ def test_processes_are_started_in_few_modules_that_search_no_current_folder() ->
     assert (
         modules_with(r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)\(|\bos\.(?:exec|spawn|posix_spawn|system|popen)\w*\(") == STARTS
     )
-    assert modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool") == {
-        "devmod.worker",
-        "devmod_targets.authoring._guard",
-    }
+    assert modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool") == {"devmod.worker"}
     assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
 
 

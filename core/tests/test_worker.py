@@ -114,6 +114,25 @@ def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(tmp_path: 
         _wait_for_end(each)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is a function of Linux")
+def test_a_process_that_has_guarded_a_program_leaves_none_behind() -> None:
+    """The first process of a container gets what others leave, and few such programs wait for it."""
+    done = subprocess.run([sys.executable, "-c", ADOPTER], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "none\n", "")
+
+
+#: Adopts the processes that a child leaves behind (PR_SET_CHILD_SUBREAPER), and waits for one.
+ADOPTER = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+subprocess.run([sys.executable, "-c", "from devmod.worker import guarded_group\\nwith guarded_group(): pass"], check=True)
+try:
+    print(os.wait())
+except ChildProcessError:
+    print("none")
+"""
+
+
 def test_each_item_has_an_answer_or_the_end_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item may need this process, and a process that has ended is replaced."""
     (tmp_path / "ending.py").write_text(

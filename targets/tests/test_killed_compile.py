@@ -48,33 +48,6 @@ def test_nvcc_of_a_killed_process_ends(tmp_path: Path) -> None:
     _kill("devmod.compile('__global__ void k() {}', 'cuda -arch=sm_90 -compiler=nvcc')", signal.SIGKILL, tmp_path)
 
 
-#: Adopts the processes that a child leaves behind (PR_SET_CHILD_SUBREAPER), and waits for one.
-ADOPTER = """
-import ctypes, os, subprocess, sys
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
-try:
-    print(os.wait())
-except ChildProcessError:
-    print("none")
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="prctl is a function of Linux")
-def test_a_process_that_has_run_a_compiler_leaves_none_behind(tmp_path: Path) -> None:
-    """The first process of a container gets what others leave, and few such programs wait for it."""
-    program = tmp_path / "bin" / "glslangValidator"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho >> {tmp_path}/ran\n")
-    program.chmod(0o755)
-    compile_ = f"import devmod\ntry: devmod.compile({SHADER!r}, 'vulkan', language='HLSL')\nexcept devmod.CompileError: pass"
-    environment = os.environ | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "DEVMOD_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", ADOPTER, compile_]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "none\n", "")
-    assert (tmp_path / "ran").exists()
-
-
 def _kill(call: str, end: signal.Signals, folder: Path) -> None:
     """Kill a process in a compile by a program that hangs; then compile in another process with the same temporary folder."""
     temporary = folder / "tmp"

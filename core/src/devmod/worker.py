@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import queue
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,6 +28,11 @@ _START = (
 _MAX_PRINTED = 1 << 14
 #: The seconds that the end of a killed process may take. A driver of the system may delay it for ever.
 _END_TIMEOUT = 0.5
+
+#: The code of a process that kills its process group when its input ends.
+_GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
+#: The processes without a program to guard: the process group, and the pipe that keeps it.
+_guards: list[tuple[int, int]] = []
 
 
 def python_command(module: str) -> list[str]:
@@ -309,3 +315,54 @@ def _end_with_parent(lifeline: int) -> None:
 def _wait_and_end(lifeline: int) -> None:
     os.read(lifeline, 1)  # the end of the pipe: nothing is written
     os.killpg(0, signal.SIGKILL)
+
+
+@contextmanager
+def guarded_group() -> Iterator[int | None]:
+    """Yield a process group for a program, as `process_group` of Popen. An exception, or the end of this process, kills the whole group.
+
+    Windows has no groups. A frozen program has no interpreter to start, so only its programs' own ends end them.
+    """
+    if not hasattr(os, "killpg") or not can_start_python():
+        yield None
+        return
+    guard = _guards.pop() if _guards else _start_guard()
+    try:
+        yield guard[0]
+    except BaseException:
+        _end_guard(*guard)
+        raise
+    _guards.append(guard)
+
+
+def _start_guard() -> tuple[int, int]:
+    """Start a process in a group of its own, so Ctrl-C in a terminal does not reach it, and return the group and the pipe to it."""
+    reader, writer = os.pipe()
+    quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+    command = [sys.executable, "-I", "-S", "-c", _GUARD]
+    group = os.posix_spawn(sys.executable, command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), *quiet], setpgroup=0)
+    os.close(reader)
+    return group, writer
+
+
+def _end_guard(group: int, pipe: int) -> None:
+    os.close(pipe)
+    with suppress(OSError):  # the program of this process may wait for any child
+        os.waitpid(group, 0)
+
+
+def _end_guards() -> None:
+    """At the end of this process: the first process of a container may wait for no child of another, which stays a zombie there."""
+    while _guards:
+        _end_guard(*_guards.pop())
+
+
+def _leave_guards() -> None:
+    """In the child of a fork, close the pipes, which the parent has too."""
+    while _guards:
+        os.close(_guards.pop()[1])
+
+
+atexit.register(_end_guards)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_guards)

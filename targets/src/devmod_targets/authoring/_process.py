@@ -122,7 +122,7 @@ def run_program(
     """
     import subprocess
 
-    from devmod_targets.authoring._guard import guarded_group
+    from devmod.worker import guarded_group
 
     with guarded_group() as group:
         try:
