@@ -145,8 +145,9 @@ def test_a_part_of_the_runtime_imports_the_parts_below_it_alone(name: str) -> No
 
 def test_nothing_of_a_call_imports_the_tools_of_the_runtime() -> None:
     """`devmod_runtime` names their public functions, and imports a tool when a program uses its name, or the guard with DEVMOD_GUARD."""
-    users = {name for name, found in imports().items() if any(to.startswith("devmod_runtime.tools") for to in found)}
-    assert {name for name in users if not name.startswith("devmod_runtime.tools.")} == {"devmod_pytest", "devmod_runtime"}
+    tools = "devmod_runtime.tools."
+    uses = {(name, to) for name, found in imports().items() if not name.startswith(tools) for to in found if to.startswith(tools)}
+    assert uses == {("devmod_pytest", f"{tools}testing"), ("devmod_runtime", f"{tools}guard")}
 
 
 #: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a stranger.

@@ -49,12 +49,6 @@ def error_of(call: Any, *args: Any, **named: Any) -> str:
     return str(caught.value)
 
 
-def skip_without(device: Any, *formats: str) -> None:
-    missing = set(formats) - device.image_formats("READ_WRITE", "2d")
-    if missing:
-        pytest.skip(f"the device has no images of {', '.join(sorted(missing))}")
-
-
 # -- the memory of images
 
 
