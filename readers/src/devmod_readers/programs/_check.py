@@ -220,7 +220,7 @@ def constant_of(program: Program, array: Array, modules: Iterable[Module]) -> de
 
 
 def gradient_of(program: Program, backward: Program | None) -> Gradient:
-    """Check the program of the gradients of another one, and return what it takes and returns.
+    """Check the gradient of a program, and return its arguments and its results.
 
     Parameters
     ----------
