@@ -354,6 +354,12 @@ def test_arrays_of_other_libraries(function: Any) -> None:
     assert refusal(lambda: function(x, W, y=read_only)) == f"{text}the argument 'y' is read-only, and the program writes to it"
     overlap = f"{text}the arguments 'x' and 'y' overlap, and the program writes to one of them"
     assert refusal(lambda: function(x, W, y=x)) == refusal(lambda: function(x, W, y=x.ravel().reshape(5, 8))) == overlap
+    whole = cl_array.zeros(queue, 128, np.float32)  # each slice is a sub-buffer, which PoCL begins at a multiple of 128 bytes
+    first, second, third = (whole[at : at + 40].reshape(5, 8) for at in (0, 32, 64))
+    first[:] = X
+    assert refusal(lambda: function(first, W, y=second)) == refusal(lambda: function(second, W, y=whole[:40].reshape(5, 8))) == overlap
+    assert function(first, W, y=third) is third
+    assert equal(third.get(), expected())
 
 
 #: What a call of `normalize` refuses: the arguments by position, those by name, and the text after the program.

@@ -332,6 +332,10 @@ class OpenCLDevice(Device):
         except _driver.Error as error:
             raise driver_error(f"{self} gives no part of a buffer", error) from error
 
+    def place(self, memory: Any) -> tuple[int, int]:
+        whole = memory.associated_memobject  # of a sub-buffer
+        return (memory.int_ptr, 0) if whole is None else (whole.int_ptr, memory.offset)
+
     def clear(self, memory: Any, nbytes: int, stream: OpenCLStream) -> None:
         try:
             self.start_clear(memory, nbytes, stream).wait()

@@ -182,6 +182,14 @@ class Device(ProcessLocal, ABC):
         """
         return None
 
+    def place(self, memory: Any) -> tuple[int, int]:
+        """Return a number of the allocation that `memory` lies in, and its first byte there: its id and 0 by default.
+
+        `memory` is what `allocate` returned, or what the launcher's `adopt` took from another library, whose arrays have objects of
+        their own for the same bytes.
+        """
+        return id(memory), 0
+
     def address(self, memory: Any) -> int:
         """Return the address of the first byte of `memory` in the device's kernels. Work that is queued later may access it.
 

@@ -121,13 +121,9 @@ class DeviceArray(Array):
 
     def overlaps(self, other: DeviceArray) -> bool:
         """Return whether two arrays of one device share bytes."""
-        if self._base.memory is not other._base.memory:
-            if self.device.dlpack_type not in _CUDA_TYPES:
-                return False
-            # Arrays of other libraries have objects of their own for the same memory.
-            first, second = (sum(each.device.pointer(each.region) or ()) for each in (self, other))
-            return first < second + other._nbytes and second < first + self._nbytes
-        return self._offset < other._offset + other._nbytes and other._offset < self._offset + self._nbytes
+        (memory, first), (second_memory, second) = (each.device.place(each._base.memory) for each in (self, other))
+        first, second = first + self._offset, second + other._offset
+        return memory == second_memory and first < second + other._nbytes and second < first + self._nbytes
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """Return a copy of the elements, as `Array.numpy`, after all work queued on the device. Packed elements are unpacked."""

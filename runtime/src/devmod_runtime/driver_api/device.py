@@ -529,6 +529,9 @@ class DriverDevice(Device):
     def pointer(self, memory: Any) -> tuple[int, int]:
         return int(memory), 0
 
+    def place(self, memory: Any) -> tuple[int, int]:
+        return 0, int(memory)
+
     def address(self, memory: Any) -> int:
         return int(memory)
 
