@@ -364,19 +364,6 @@ def test_the_table(tmp_path: Path) -> None:
     )
 
 
-def test_markdown(tmp_path: Path) -> None:
-    done = conformance(put(tmp_path / "site", "other_kind"), tmp_path / "cache", "--markdown", "--row", "R1-keys", "--row", "R11")
-    assert done.returncode == 1
-    assert done.stdout == (
-        "# Conformance of toy\n\n"
-        "| row | outcome | requirement | reason |\n|---|---|---|---|\n"
-        "| R1-keys | passed | The entries create and load_from_bytes of the kind can be imported, and one distribution provides both |  |\n"
-        "| R11 | failed | create returns a module of the kind for code, fmt, fmap and source | PluginError: devmod.create.toy is "
-        "broken: devmod-toy 1.0 returned a module of kind 'toy2', not 'toy'. Report it to its publisher, or uninstall it |\n"
-        "\ntoy: 1 passed, 0 skipped, 1 failed\n"
-    )
-
-
 def test_json_is_a_list_of_rows(tmp_path: Path) -> None:
     done = conformance(put(tmp_path / "site"), tmp_path / "cache", "--json", "--row", "R17")
     assert done.returncode == 0

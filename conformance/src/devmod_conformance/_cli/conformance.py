@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import click
 
-from devmod.commands import complete_kind, debug_option, echo, echo_lines, print_json, print_table, quiet_drivers
-
-if TYPE_CHECKING:
-    from devmod_conformance import Result
+from devmod.commands import complete_kind, debug_option, echo, print_json, print_table, quiet_drivers
 
 
 @click.command(
@@ -21,15 +15,13 @@ Examples:
   devmod conformance opencl
   devmod conformance opencl --row R32 --row R34
   devmod conformance opencl --json
-  devmod conformance opencl --markdown > conformance.md
 """,
 )
 @click.argument("kind", shell_complete=complete_kind("devmod.conformance"))
 @click.option("--row", "only", multiple=True, metavar="ROW", help="Check only this row, such as R32 or R32-once. May be repeated.")
-@click.option("--json", "form", flag_value="json", help="Print JSON: a list of objects with row, outcome, reason and title.")
-@click.option("--markdown", "form", flag_value="markdown", help="Print a table in Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of objects with row, outcome, reason and title.")
 @debug_option
-def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
+def command(kind: str, only: tuple[str, ...], as_json: bool) -> int:
     """Check the installed backend of KIND against the contract, with the cases in its wheel.
 
     The exit status is 0 if no row fails, else 1. A row that does not apply on this machine is skipped. If no sample can be compiled here,
@@ -50,32 +42,17 @@ def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
         kinds = ", ".join(sorted(plugins.registered(GROUP))) or "none"
         error.args = (f"{text}{'' if text.endswith('?') else '.'} The installed kinds with cases: {kinds}",)
         raise
-    if form == "json":
+    if as_json:
         print_json([{"row": each.row.id, "outcome": each.outcome, "reason": each.reason, "title": each.row.title} for each in results])
-    elif form == "markdown":
-        _print_markdown(kind, results)
     else:
         rows = [each.outcome.upper() if each.outcome == "failed" else each.outcome for each in results]
         print_table(
             ("row", "outcome", "requirement, or reason"),
             [(each.row.id, outcome, " ".join(each.reason.split()) or each.row.title) for each, outcome in zip(results, rows, strict=True)],
         )
-        echo(_summary(kind, results))
+        counts = {outcome: sum(each.outcome == outcome for each in results) for outcome in ("passed", "skipped", "failed")}
+        echo(f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     unchecked = [each for each in results if each.reason.startswith(NO_SAMPLE)]
     if unchecked:
         echo(f"devmod: error: {len(unchecked)} of {len(results)} rows were not checked: {unchecked[0].reason}", err=True)
     return 1 if unchecked or any(each.outcome == "failed" for each in results) else 0
-
-
-def _print_markdown(kind: str, results: Sequence[Result]) -> None:
-    echo_lines(f"# Conformance of {kind}\n")
-    echo_lines("| row | outcome | requirement | reason |\n|---|---|---|---|")
-    for each in results:
-        cells = (each.row.id, each.outcome, each.row.title, each.reason)
-        echo("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |")
-    echo_lines(f"\n{_summary(kind, results)}")
-
-
-def _summary(kind: str, results: Sequence[Result]) -> str:
-    counts = {outcome: sum(each.outcome == outcome for each in results) for outcome in ("passed", "skipped", "failed")}
-    return f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
