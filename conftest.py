@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,10 @@ os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 # A CI machine may have a processor that PoCL's LLVM does not know.
 os.environ.setdefault("DEVMOD_OPENCL_POCL_CPU", "1")
+
+
+# A shell script that starts a run with "&" ignores Ctrl-C in it, and in each process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # The tests start thousands of Python processes. Without cached bytecode, such a process spends up to half of its time compiling imports:
