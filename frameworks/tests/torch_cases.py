@@ -1,4 +1,4 @@
-"""Programs as operations of PyTorch. `test_torch.py` runs these in one process.
+"""Programs as operations of PyTorch. `test_frameworks.py` runs these in one process.
 
 The CPU build of PyTorch has no CUDA tensors. The function under the schema is called with doubles of them, on the stand-in driver.
 """

@@ -67,8 +67,6 @@ class CodeObjectKernel(NamedTuple):
         The symbol of its descriptor: the name with ".kd".
     arguments
         The places of all arguments in order, the hidden ones last.
-    argument_bytes
-        The bytes of the argument buffer.
     shared_bytes
         The shared memory of a block that the kernel declares, in bytes.
     block
@@ -82,7 +80,6 @@ class CodeObjectKernel(NamedTuple):
     name: str
     symbol: str
     arguments: tuple[ArgumentPlace, ...]
-    argument_bytes: int
     shared_bytes: int
     block: Dims | None
     max_threads: int
@@ -141,7 +138,6 @@ def _kernel(entry: Any) -> CodeObjectKernel:
         _text(entry[".name"]),
         _text(entry[".symbol"]),
         arguments,
-        total,
         _count(entry.get(".group_segment_fixed_size", 0)),
         block,
         _count(entry.get(".max_flat_workgroup_size", 0)),
