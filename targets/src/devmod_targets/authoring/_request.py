@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devmod.backend import Value
 from devmod.errors import CompileError, did_you_mean, list_names
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def target_format(target: Target, formats: Sequence[str], supported: Sequence[st
     return fmt
 
 
-class CompileRequest(Value):
+class CompileRequest(NamedTuple):
     """The input of a target's compiler. `devmod.compile` makes it from its arguments.
 
     Parameters
@@ -80,60 +80,24 @@ class CompileRequest(Value):
 
     text: str
     target: Any
-    name: str
-    folder: str
-    stem: str
-    language: str
-    fmap: Mapping[str, FunctionInfo] | None
-    options: Sequence[str]
-    defines: Mapping[str, str | None]
-    include: Sequence[str]
-    name_expressions: Sequence[str]
-    data: bytes
-    warnings_as_errors: bool
-    strict: bool
-    listings: bool
-    root: str
-    __slots__ = tuple(__annotations__)
+    name: str = "<text>"
+    folder: str = ""
+    stem: str = "main"
+    language: str = ""
+    fmap: Mapping[str, FunctionInfo] | None = None
+    options: Sequence[str] = ()
+    defines: Mapping[str, str | None] = MappingProxyType({})
+    include: Sequence[str] = ()
+    name_expressions: Sequence[str] = ()
+    data: bytes = b""
+    warnings_as_errors: bool = False
+    strict: bool = False
+    listings: bool = True
+    root: str = ""
 
-    def __init__(
-        self,
-        text: str,
-        target: Any,
-        name: str = "<text>",
-        folder: str = "",
-        stem: str = "main",
-        language: str = "",
-        fmap: Mapping[str, FunctionInfo] | None = None,
-        options: Sequence[str] = (),
-        defines: Mapping[str, str | None] | None = None,
-        include: Sequence[str] = (),
-        name_expressions: Sequence[str] = (),
-        data: bytes = b"",
-        *,
-        warnings_as_errors: bool = False,
-        strict: bool = False,
-        listings: bool = True,
-        root: str = "",
-    ) -> None:
-        self._set(
-            text=text,
-            target=target,
-            name=name,
-            folder=folder,
-            stem=stem,
-            language=language,
-            fmap=fmap,
-            options=tuple(options),
-            defines=dict(defines or {}),
-            include=tuple(include),
-            name_expressions=tuple(name_expressions),
-            data=data,
-            warnings_as_errors=warnings_as_errors,
-            strict=strict,
-            listings=listings,
-            root=root,
-        )
+    def replace(self, **fields: Any) -> CompileRequest:
+        """Return a request with other values for some fields."""
+        return self._replace(**fields)
 
     def outside(self, path: str) -> str:
         """Return why no include may read the file of a real path, as a clause of a message; "" if one may.
@@ -154,7 +118,7 @@ class CompileRequest(Value):
         return CompileError(text, kind=self.target.kind, **fields)
 
 
-class Payload(Value):
+class Payload(NamedTuple):
     """The result of a compiler: the arguments of `devmod.create`, and their origin.
 
     Parameters
@@ -176,33 +140,12 @@ class Payload(Value):
     code: Code
     fmt: str
     fmap: Mapping[str, FunctionInfo]
-    source: Source
-    origin: Origin | None
-    files: Mapping[str, str] | None
-    validator: str
-    unvalidated: str
-    __slots__ = tuple(__annotations__)
+    source: Source | None = None
+    origin: Origin | None = None
+    files: Mapping[str, str] | None = None
+    validator: str = ""
+    unvalidated: str = ""
 
-    def __init__(
-        self,
-        kind: str,
-        code: Code,
-        fmt: str,
-        fmap: Mapping[str, FunctionInfo],
-        source: Source | None = None,
-        origin: Origin | None = None,
-        files: Mapping[str, str] | None = None,
-        validator: str = "",
-        unvalidated: str = "",
-    ) -> None:
-        self._set(
-            kind=kind,
-            code=code,
-            fmt=fmt,
-            fmap=fmap,
-            source=dict(source or {}),
-            origin=origin,
-            files=files,
-            validator=validator,
-            unvalidated=unvalidated,
-        )
+    def replace(self, **fields: Any) -> Payload:
+        """Return a payload with other values for some fields."""
+        return self._replace(**fields)

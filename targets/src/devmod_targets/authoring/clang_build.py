@@ -248,13 +248,13 @@ class ClangOptions(NamedTuple):
 def split_option(request: CompileRequest, prefix: str) -> tuple[CompileRequest, str]:
     """Return the request without the options that start with `prefix`, and the value of the last of them; "" if there is none."""
     values = [option[len(prefix) :] for option in request.options if option.startswith(prefix)]
-    rest = [option for option in request.options if not option.startswith(prefix)]
+    rest = tuple(option for option in request.options if not option.startswith(prefix))
     return request.replace(options=rest), values[-1] if values else ""
 
 
 def take_flag(request: CompileRequest, flag: str) -> tuple[CompileRequest, bool]:
     """Return the request without an option, and whether the option is set."""
-    return request.replace(options=[option for option in request.options if option != flag]), flag in request.options
+    return request.replace(options=tuple(option for option in request.options if option != flag)), flag in request.options
 
 
 def clang_options(request: CompileRequest, spec: TargetSpec, standard: str) -> ClangOptions:

@@ -58,7 +58,7 @@ _GLOBALS = re.compile(r'^extern "C" __constant__ (\w+) SLANG_globalParams;', re.
 def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payload]) -> Payload:  # noqa: A001 - what it does
     """Translate a source, and compile all entry points as one program. `devmod_targets.slang.compile` documents it."""
     paths = [option for option in request.options if request.target.kind == "rocm" and option.startswith(_PATHS)]
-    own = request.replace(options=[option for option in request.options if option not in paths])
+    own = request.replace(options=tuple(option for option in request.options if option not in paths))
     translation = translate(own, "cuda", preludes={_CUDA: ""}, together=True, check=lambda entry: check_arguments(request, entry))
     translation = translation._replace(rest=[*translation.rest, *paths])
     text = Text(request, translation.entries[0].code.decode("utf-8", "replace"))

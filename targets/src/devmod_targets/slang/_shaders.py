@@ -84,7 +84,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     assert origin is not None
     texts: dict[str, list[str]] = {}
     for payload in payloads.values():
-        for key, text in payload.source.items():
+        for key, text in (payload.source or {}).items():
             texts.setdefault(key, []).append(text if isinstance(text, str) else bytes(text).decode())
     return Payload(
         kind,
