@@ -628,18 +628,18 @@ def read_amdgpu(data: bytes) -> None:
     attempt(lambda: amdgpu.check_code_object(data, [kernel.symbol for kernel in kernels.values()]))
 
 
-def read_rocm_image(data: bytes) -> None:
+def read_rocm_binary(data: bytes) -> None:
     """Run the checks of devmod-rocm before a driver gets a code object, or one of a container."""
     if find_spec("devmod_rocm"):
-        from devmod_rocm._images import read_image
+        from devmod_rocm._binaries import read_binary
 
         for processor in ("gfx1100", "gfx900:sramecc+:xnack-"):
             device: Any = _Processor(processor)
-            attempt(partial(read_image, data, device, ("add",)))
+            attempt(partial(read_binary, data, device, ("add",)))
 
 
 class _Processor:
-    """A device as far as the checks of an image use it."""
+    """A device as far as the checks of a binary use it."""
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
@@ -648,26 +648,26 @@ class _Processor:
         return "rocm:0"
 
 
-def read_cuda_image(data: bytes) -> None:
-    """Run the checks of devmod-cuda before a driver gets an image."""
+def read_cuda_binary(data: bytes) -> None:
+    """Run the checks of devmod-cuda before a driver gets a binary."""
     if find_spec("devmod_cuda"):
-        from devmod_cuda._images import read_image
+        from devmod_cuda._binaries import read_binary
 
         device: Any = _Processor("sm_90:ptx8.3")
         for fmt in ("cubin", "fatbin", "ptx"):
-            image = attempt(partial(read_image, fmt, data, device, ()))
-            if image is not None and image[1] is not None:
-                attempt(partial(check_kernels, image[1]))
+            binary = attempt(partial(read_binary, fmt, data, device, ()))
+            if binary is not None and binary[1] is not None:
+                attempt(partial(check_kernels, binary[1]))
 
 
-def read_hexagon_image(data: bytes) -> None:
+def read_hexagon_binary(data: bytes) -> None:
     """Run the checks of devmod-hexagon before a runner gets a shared object."""
     if find_spec("devmod_hexagon"):
-        from devmod_hexagon._image import MAX_SPAN, read_extent
+        from devmod_hexagon._binary import MAX_SPAN, read_extent
 
         found = attempt(partial(read_extent, data))
         if found is not None and not 0 < found[0] <= MAX_SPAN:
-            raise Breach(f"an image of {found[0]} bytes")
+            raise Breach(f"a binary of {found[0]} bytes")
 
 
 def read_includes(data: bytes) -> None:
@@ -816,11 +816,11 @@ def _readers() -> Iterator[Reader]:
     yield Reader("offload", read_offload, elf, seeds.containers, passes=6, executions=600)
     kpack = [each for each in seeds.containers() if each[:4] == b"KPAK"]
     yield Reader("kpack", read_offload, mutation.mutate_kpack, lambda: list(kpack), passes=6, weight=1, executions=300)
-    images = [*_payloads((".hsaco",)), *seeds.containers()]
-    yield Reader("image-rocm", read_rocm_image, elf, lambda: list(images), passes=8, weight=1, executions=200)
+    rocm = [*_payloads((".hsaco",)), *seeds.containers()]
+    yield Reader("binary-rocm", read_rocm_binary, elf, lambda: list(rocm), passes=8, weight=1, executions=200)
     cuda = [*_payloads((".cubin", ".ptx", ".fatbin"))]
-    yield Reader("image-cuda", read_cuda_image, elf, lambda: list(cuda), passes=8, weight=1, executions=200)
-    yield Reader("image-hexagon", read_hexagon_image, elf, partial(_payloads, (".so",)), passes=2, weight=1, executions=300)
+    yield Reader("binary-cuda", read_cuda_binary, elf, lambda: list(cuda), passes=8, weight=1, executions=200)
+    yield Reader("binary-hexagon", read_hexagon_binary, elf, partial(_payloads, (".so",)), passes=2, weight=1, executions=300)
     yield Reader("lookup", read_lookup, mutation.mutate_lookup, seeds.lookups, passes=6, weight=1, executions=500)
     includes = seeds.includes()
     words = seeds.words_of(includes)

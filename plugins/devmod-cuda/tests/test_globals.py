@@ -64,11 +64,11 @@ def test_a_specialized_function_has_variables_of_its_own(device: Any) -> None:
     assert x[2] == 1001
 
 
-def test_an_unknown_variable_lists_those_of_the_image(device: Any) -> None:
+def test_an_unknown_variable_lists_those_of_the_binary(device: Any) -> None:
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         compiled().get_global("filters::weight")
     assert str(caught.value) == (
-        "the cuda module has no global 'filters::weight': its image has 'lights', 'count', 'filters::hidden', 'filters::weights'. "
+        "the cuda module has no global 'filters::weight': its binary has 'lights', 'count', 'filters::hidden', 'filters::weights'. "
         "Did you mean 'filters::weights'?"
     )
 
@@ -78,12 +78,12 @@ def test_an_unknown_variable_lists_those_of_the_image(device: Any) -> None:
     [
         (
             ["float32", 5],
-            "the interface of the cuda module has the global 'count' as float32[5] of 20 bytes, and its image has a variable of 4 bytes",
+            "the interface of the cuda module has the global 'count' as float32[5] of 20 bytes, and its binary has a variable of 4 bytes",
         ),
-        (["int32", 1 << 62], "int32[4611686018427387904] of 18446744073709551616 bytes, and its image has a variable of 4 bytes"),
+        (["int32", 1 << 62], "int32[4611686018427387904] of 18446744073709551616 bytes, and its binary has a variable of 4 bytes"),
     ],
 )
-def test_types_that_contradict_the_image_are_refused(entry: list[Any], text: str, device: Any) -> None:
+def test_types_that_contradict_the_binary_are_refused(entry: list[Any], text: str, device: Any) -> None:
     module = compiled()
     info = module.functions["k"]
     assert info.interface is not None

@@ -108,10 +108,10 @@ def test_a_fatbin_is_taken_apart_and_its_ptx_runs(device: Any) -> None:
     check(device, 90, 9.4)
     data = FATBIN.replace(b"sm_90a", b"sm_90 ")
     module = offload.load(data, ptx("add", device).functions)
-    images = [each for each in module.imports if each.format == "ptx"]
+    binaries = [each for each in module.imports if each.format == "ptx"]
     x = np.arange(10, dtype=np.float32)
     out = np.zeros(10, np.float32)
-    images[0]["add"](x, x, out, 10, grid=1)
+    binaries[0]["add"](x, x, out, 10, grid=1)
     assert np.array_equal(out, 2 * x)
 
 

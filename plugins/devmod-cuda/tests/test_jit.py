@@ -171,9 +171,9 @@ def test_a_device_that_nvrtc_does_not_support(builds: list[list[str]], monkeypat
     names = nvrtc.arch_names()
     monkeypatch.delenv("CUDA_FORCE_PTX_JIT", raising=False)
     monkeypatch.setattr(nvrtc, "arch_names", lambda **_: [each for each in names if "12" not in each])
-    fmt, image = compile_source(SOURCE, (), "sm_125")
+    fmt, binary = compile_source(SOURCE, (), "sm_125")
     assert (fmt, builds[-1]) == ("ptx", ["-arch=compute_110"])
-    assert b".target sm_110" in image
+    assert b".target sm_110" in binary
     with pytest.raises(devmod.CompileError) as caught:
         compile_source(SOURCE, (), "sm_52")
     assert str(caught.value).startswith("the cuda source cannot be compiled for sm_52: this NVRTC supports sm_75, ")

@@ -1,4 +1,4 @@
-"""The CUDA module: before a driver is opened, images, refused payloads, globals, loading and unloading."""
+"""The CUDA module: before a driver is opened, binaries, refused payloads, globals, loading and unloading."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: 
     assert str(error) == text
 
 
-# -- images
+# -- binaries
 
 
 @pytest.mark.row("R37")
@@ -192,7 +192,7 @@ def test_a_cubin_is_loaded_and_its_parameters_are_checked(device: Any, standin: 
         ),
     ],
 )
-def test_an_image_for_another_card(arch: str, fmt: str, text: str, cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_binary_for_another_card(arch: str, fmt: str, text: str, cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     device = fresh_device(standin, monkeypatch, arch=text.rpartition("sm_")[2])
     code = bytes(devmod.compile(ADD, f"cuda -arch={arch}" + (" -format=fatbin" if fmt == "fatbin" else "")).code)  # type: ignore[attr-defined]
     calls = standin.calls("cuModuleLoadDataEx")
@@ -349,7 +349,7 @@ def test_arguments_that_do_not_match_the_kernel_are_refused(parameter: str, decl
     assert str(error) == f"the cuda kernel 'k' {text}"
 
 
-def test_a_function_that_the_image_does_not_define(device: Any) -> None:
+def test_a_function_that_the_binary_does_not_define(device: Any) -> None:
     module = devmod.create("cuda", ptx_of(ADD).encode(), "ptx", {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": add_info()})
     assert str(error_of(module, "sub")) == (
         "the cuda payload of format 'ptx' has no kernel 'sub_kernel', which its fmap names; it has: 'add', 'twice', 'step', 'fault'"
@@ -368,7 +368,7 @@ def test_an_offset_into_shared_memory_takes_four_bytes(device: Any) -> None:
 
 
 @pytest.mark.row("R30", "R32", "R33")
-def test_threads_load_one_image_for_all_functions(device: Any, standin: Any) -> None:
+def test_threads_load_one_binary_for_all_functions(device: Any, standin: Any) -> None:
     module = adder()
     calls = standin.calls("cuModuleLoadDataEx")
     functions = run_in_threads(module.get_function, ["add"] * 8)
@@ -379,7 +379,7 @@ def test_threads_load_one_image_for_all_functions(device: Any, standin: Any) -> 
 
 
 @pytest.mark.row("R33")
-def test_an_image_is_unloaded_with_its_last_reference(device: Any, standin: Any) -> None:
+def test_a_binary_is_unloaded_with_its_last_reference(device: Any, standin: Any) -> None:
     module = adder()
     function = module["twice"]
     x = device.from_numpy(np.ones(4, "float32"))
@@ -406,7 +406,7 @@ def module_with_globals() -> devmod.Module:
 
 
 @pytest.mark.row("R20", "R33")
-def test_globals_are_arrays_over_the_memory_of_the_image(device: Any, standin: Any) -> None:
+def test_globals_are_arrays_over_the_memory_of_the_binary(device: Any, standin: Any) -> None:
     module = module_with_globals()
     table, factors = module.get_global("bytes"), module.get_global("factors", device, dtype="float32")
     assert (table.shape, table.dtype, table.numpy().tolist()) == ((4,), "uint8", [1, 2, 3, 4])
@@ -416,7 +416,7 @@ def test_globals_are_arrays_over_the_memory_of_the_image(device: Any, standin: A
     module["k"](x, grid=1, block=4)
     assert x.tolist() == [11, 22, 13, 24]
     assert module.get_global("factors", dtype="float32").numpy().tolist() == [10, 20]
-    # The array keeps the image loaded.
+    # The array keeps the binary loaded.
     gc.collect()
     unloaded = standin.calls("cuModuleUnload")
     del module
@@ -462,7 +462,7 @@ def test_a_global_for_each_device(cuda_driver: str, standin: Any, tmp_path: Path
     [
         (
             {"name": "nothing"},
-            "the cuda module has no global 'nothing': its image has 'bytes', 'factors'",
+            "the cuda module has no global 'nothing': its binary has 'bytes', 'factors'",
         ),
         ({"name": "bytes", "dtype": "float64"}, "get_global('bytes'): the variable has 4 bytes, which is not a whole number of float64"),
         (

@@ -11,7 +11,7 @@ from backend_checks import code_of
 from standin_rocm import device_arch
 
 import devmod
-from devmod_runtime.driver_api.images import LoadedImage
+from devmod_runtime.driver_api.binaries import LoadedBinary
 
 DIMENSIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 ADD = """
@@ -78,12 +78,12 @@ def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Each code object that a driver gets."""
-    images: list[bytes] = []
-    load = LoadedImage.__init__
+    loaded: list[bytes] = []
+    load = LoadedBinary.__init__
 
-    def watched(image: LoadedImage, device: Any, data: bytes, *rest: Any) -> None:
-        images.append(data)
-        load(image, device, data, *rest)
+    def watched(binary: LoadedBinary, device: Any, data: bytes, *rest: Any) -> None:
+        loaded.append(data)
+        load(binary, device, data, *rest)
 
-    monkeypatch.setattr(LoadedImage, "__init__", watched)
-    return images
+    monkeypatch.setattr(LoadedBinary, "__init__", watched)
+    return loaded

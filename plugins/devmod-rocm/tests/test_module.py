@@ -60,7 +60,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each import of the driver fail."""
     for name in ("_driver", "_device"):
         monkeypatch.setitem(sys.modules, f"devmod_rocm.{name}", None)
-    for name in ("_launch", "_images"):
+    for name in ("_launch", "_binaries"):
         monkeypatch.delitem(sys.modules, f"devmod_rocm.{name}", raising=False)
 
 
@@ -297,7 +297,7 @@ def test_globals_are_arrays_over_the_memory_of_the_code_object(emulator: Any, de
     assert x.tolist() == [12, 23, 32, 43]
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         module.get_global("none")
-    assert str(caught.value) == "the rocm module has no global 'none': its image has 'bytes', 'factors'"
+    assert str(caught.value) == "the rocm module has no global 'none': its binary has 'bytes', 'factors'"
 
 
 @pytest.mark.row("R20")

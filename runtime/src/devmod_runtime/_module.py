@@ -257,7 +257,7 @@ class GlobalsModule(RuntimeModule):
             if size != nbytes:
                 raise FormatError(
                     f"the interface of the {kind} module has the global {name!r} as {type_name}{list(shape)} of {size} bytes, and its "
-                    f"image has a variable of {nbytes} bytes",
+                    f"binary has a variable of {nbytes} bytes",
                     kind=kind,
                 )
         elif not element or nbytes % element:

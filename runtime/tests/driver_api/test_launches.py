@@ -191,7 +191,7 @@ def test_the_last_member_of_a_struct_is_in_the_padding_of_those_before_it(device
 
 
 @pytest.mark.row("R35")
-def test_values_that_are_not_those_of_the_image_are_refused(device: Any, vendor: Vendor) -> None:
+def test_values_that_are_not_those_of_the_binary_are_refused(device: Any, vendor: Vendor) -> None:
     for pack, text in (
         (("ptr:handle", "count:uint64", "shape0:int32"), "takes 8 bytes as argument 2, and the payload's fmap has int32 of 4 bytes"),
         (("ptr:handle",), "takes 16 bytes as argument 1, and the payload's fmap has a buffer of 8 bytes"),

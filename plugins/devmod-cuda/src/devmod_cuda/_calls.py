@@ -262,10 +262,10 @@ class CudaDriver(Driver):
 
     def load_module(self, data: bytes | memoryview) -> int:
         """Load PTX, a cubin or a fatbin into the current context. PTX ends with the zero byte behind it, which every bytes object has."""
-        image, module, log = c_char_p(bytes(data)), c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
+        binary, module, log = c_char_p(bytes(data)), c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         try:
-            self.check("cuModuleLoadDataEx", byref(module), image, c_uint(2), (c_int * 2)(*_JIT_ERROR_LOG), values)
+            self.check("cuModuleLoadDataEx", byref(module), binary, c_uint(2), (c_int * 2)(*_JIT_ERROR_LOG), values)
         except DriverError as error:
             error.log = log.value.decode(errors="replace").strip()
             raise

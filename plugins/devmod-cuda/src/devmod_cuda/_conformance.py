@@ -72,7 +72,7 @@ class CudaConformance(Conformance):
     """PTX with an interface, without one (as TVM declares functions), and CUDA C++ that the receiver compiles."""
 
     kind = "cuda"
-    build_step = "devmod_runtime.driver_api.images.LoadedImage.__init__"
+    build_step = "devmod_runtime.driver_api.binaries.LoadedBinary.__init__"
     driver_modules = ("pycuda",)
     driver_libraries = ("libcuda.so",)
     samples = (

@@ -7,7 +7,7 @@ from functools import cache
 
 from devmod.backend import DiskCache, environment_flag
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
-from devmod_runtime.driver_api.images import architecture_rules
+from devmod_runtime.driver_api.binaries import architecture_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from devmod_readers.nvidia import KernelEntry
     from devmod_runtime import DeviceArray, LaunchConfig
     from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage
+    from devmod_runtime.driver_api.binaries import DriverBinaries, LoadedBinary
     from devmod_runtime.driver_api.device import DriverStream
-    from devmod_runtime.driver_api.images import DriverImages, LoadedImage
 
     Dims = tuple[int, int, int]
 
@@ -154,7 +154,7 @@ _REQUIRED_BLOCK = _ONE
 
 
 class _Attributes:
-    """The attributes of a kernel of an image that launches have raised. The driver has one value for all functions of the kernel."""
+    """The attributes of a kernel of a binary that launches have raised. The driver has one value for all functions of the kernel."""
 
     __slots__ = ("has_large_clusters", "lock", "shared_memory")
 
@@ -172,8 +172,8 @@ class CudaKernel(DriverKernel):
     entry: KernelEntry | None
     shared_memory_limit = "max_shared_memory_per_block_optin"
 
-    def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
-        super().__init__(info, image)
+    def __init__(self, info: FunctionInfo, binary: LoadedBinary) -> None:
+        super().__init__(info, binary)
         driver, function = self.driver, self.function
         params: Sequence[ParamPlace] | None = self.entry.params if self.entry is not None else None
         try:
@@ -186,7 +186,7 @@ class CudaKernel(DriverKernel):
             raise self.query_error(error) from error
         self.layout = parameter_layout(info, params)
         self.static_shared_memory = static
-        self._attributes: _Attributes = image.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
+        self._attributes: _Attributes = binary.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
         self._tensor_maps = tensor_map_numbers(info)
         self._images = _image_places(info.interface)
 
@@ -361,8 +361,8 @@ class CudaLauncher(DriverLauncher):
     has_clusters = True
     has_images = True
 
-    def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
-        super().__init__(info, images, interface if interface is not None else tensor_map_interface(info))
+    def __init__(self, info: FunctionInfo, binaries: DriverBinaries, interface: Interface | None = None) -> None:
+        super().__init__(info, binaries, interface if interface is not None else tensor_map_interface(info))
 
 
 # -- The parameters of CUDA's kernels: tensor maps, and the types that PTX has.
@@ -380,12 +380,12 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
     info
         The function.
     params
-        The parameters in the image; None if they are unknown.
+        The parameters in the binary; None if they are unknown.
 
     Raises
     ------
     FormatError
-        The image declares other parameters than the function.
+        The binary declares other parameters than the function.
     """
     tensor_map = Argument("a tensor map", *_TENSOR_MAP)
     arguments = declared_arguments("cuda", info, lambda number: tensor_map if is_tensor_map(info, number) else None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo
     from devmod.backend import Binary, Code, Source
-    from devmod_cuda._images import Images
+    from devmod_cuda._binaries import Binaries
     from devmod_runtime import Launcher
 
 
@@ -36,16 +36,16 @@ class CudaModule(DriverModule):
         return module
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
-        images = self.images()
+        binaries = self.binaries()
         from devmod_cuda._launch import CudaLauncher
 
-        return CudaLauncher(info, images)
+        return CudaLauncher(info, binaries)
 
-    def make_images(self) -> Images:
+    def make_binaries(self) -> Binaries:
         assert isinstance(self.code, (bytes, memoryview))
-        from devmod_cuda._images import Images
+        from devmod_cuda._binaries import Binaries
 
-        return Images(self.format, bytes(self.code), self.symbols, archs=self._target_archs())
+        return Binaries(self.format, bytes(self.code), self.symbols, archs=self._target_archs())
 
     def _target_archs(self) -> tuple[str, ...]:
         """Return the architectures of the target that was current when the module was made or first used."""
@@ -63,7 +63,7 @@ class CudaModule(DriverModule):
         """
         if self.format != "cuda":
             return
-        from devmod_cuda._images import open_arch
+        from devmod_cuda._binaries import open_arch
 
         archs, device_arch = self._target_archs(), open_arch()
         if not device_arch and len(archs) != 1:
@@ -71,4 +71,4 @@ class CudaModule(DriverModule):
         from devmod_cuda._jit import choose_arch
 
         with suppress(Exception):  # R40: what is wrong with a payload shows at the first get_function
-            self.images().compile_early(choose_arch(archs, device_arch))
+            self.binaries().compile_early(choose_arch(archs, device_arch))

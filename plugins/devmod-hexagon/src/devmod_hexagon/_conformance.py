@@ -73,7 +73,7 @@ class HexagonConformance(Conformance):
     """A shared object; C with an interface, and LLVM IR without one, compiled by devmod."""
 
     kind = "hexagon"
-    build_step = "devmod_hexagon._image.read_extent"
+    build_step = "devmod_hexagon._binary.read_extent"
     driver_programs = ("qemu-hexagon",)
     several_devices: Mapping[str, str] = {"DEVMOD_HEXAGON_DEVICES": "2"}
     samples = (

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
-    from devmod_hexagon._runner import Image, RunnerThread
+    from devmod_hexagon._runner import LoadedBinary, RunnerThread
 
-    #: Returns the image of the module in a runner of a device.
-    Load = Callable[[RunnerThread, HexagonDevice], Image]
+    #: Returns the binary of the module in a runner of a device.
+    Load = Callable[[RunnerThread, HexagonDevice], LoadedBinary]
 
 
 #: The numbers of blocks are uint32.
@@ -70,15 +70,15 @@ class HexagonKernel(Kernel):
                 kind="hexagon",
                 function=name,
             )
-        #: The runner of the last call, the image in it, and the function's address there.
-        self._place: tuple[RunnerThread, Image, int] | None = None
+        #: The runner of the last call, the binary in it, and the function's address there.
+        self._place: tuple[RunnerThread, LoadedBinary, int] | None = None
 
     def address(self, runner: RunnerThread) -> int:
         """Return the function's address in a runner, which loads the module first if necessary."""
         place = self._place
         if place is None or place[0] is not runner:
-            image = self._load(runner, self._device)
-            address, _ = runner.request(Runner.symbol, image, self._info.name)
+            binary = self._load(runner, self._device)
+            address, _ = runner.request(Runner.symbol, binary, self._info.name)
             if not address:
                 raise FormatError(
                     f"the hexagon module has no symbol {self._info.name!r} for its function {self._name!r}; its fmap does not match its "
@@ -86,7 +86,7 @@ class HexagonKernel(Kernel):
                     kind="hexagon",
                     function=self._name,
                 )
-            place = self._place = (runner, image, address)
+            place = self._place = (runner, binary, address)
         return place[2]
 
     def shape(self, launch: LaunchConfig) -> Any:

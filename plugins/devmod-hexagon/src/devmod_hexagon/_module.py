@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod.backend import Binary
     from devmod_hexagon._device import HexagonDevice
-    from devmod_hexagon._runner import Image, Memory, RunnerThread
+    from devmod_hexagon._runner import LoadedBinary, Memory, RunnerThread
     from devmod_runtime import Launcher
 
 
@@ -26,20 +26,20 @@ class HexagonModule(GlobalsModule):
     target = "hexagon"
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
-        from devmod_hexagon._image import PACKED, is_packed
+        from devmod_hexagon._binary import PACKED, is_packed
 
         if is_packed(info, self.payload()[1]):
             raise FormatError(PACKED, kind="hexagon", function=name)
         from devmod_hexagon._launch import HexagonLauncher
 
-        return HexagonLauncher(name, info, self.image)
+        return HexagonLauncher(name, info, self.binary)
 
     def find_global(self, name: str, device: Any) -> tuple[Memory, int, None]:
         from devmod_hexagon._runner import Memory, Runner
 
         runner = device.runner()
-        image = self.image(runner, device)
-        address, nbytes = runner.request(Runner.symbol, image, name)
+        binary = self.binary(runner, device)
+        address, nbytes = runner.request(Runner.symbol, binary, name)
         if not nbytes:
             variables = read_variables(bytes(self.payload()[1]))
             if name not in variables:
@@ -49,21 +49,21 @@ class HexagonModule(GlobalsModule):
                     kind="hexagon",
                     function=name,
                 )
-            address, nbytes = runner.request(Runner.symbol, image, variables[name])
-        return Memory(runner, address, nbytes, image), nbytes, None
+            address, nbytes = runner.request(Runner.symbol, binary, variables[name])
+        return Memory(runner, address, nbytes, binary), nbytes, None
 
-    def image(self, runner: RunnerThread, device: HexagonDevice) -> Image:
-        """Return the image of the module in a runner. It is loaded once for all threads."""
-        images: WeakKeyDictionary[RunnerThread, Image] = self.once("images", WeakKeyDictionary)
+    def binary(self, runner: RunnerThread, device: HexagonDevice) -> LoadedBinary:
+        """Return the binary of the module in a runner. It is loaded once for all threads."""
+        binaries: WeakKeyDictionary[RunnerThread, LoadedBinary] = self.once("binaries", WeakKeyDictionary)
         with runner.lock:
-            image = images.get(runner)
-            if image is None:
+            binary = binaries.get(runner)
+            if binary is None:
                 code = self._checked_code(device)
-                from devmod_hexagon._image import read_extent
+                from devmod_hexagon._binary import read_extent
                 from devmod_hexagon._runner import Runner
 
-                image = images[runner] = runner.request(Runner.load, code, *read_extent(code))
-            return image
+                binary = binaries[runner] = runner.request(Runner.load, code, *read_extent(code))
+            return binary
 
     def _checked_code(self, device: HexagonDevice) -> Binary:
         """Return the payload, if the device can run its architecture."""

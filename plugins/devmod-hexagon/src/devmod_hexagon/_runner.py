@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 
 from devmod.backend import environment_text
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, FormatError, LaunchError
-from devmod_hexagon._image import PACKED
+from devmod_hexagon._binary import PACKED
 from devmod_hexagon._protocol import PROTOCOL_VERSION, Connection, EndedError, RunnerError, end_reason
 from devmod_hexagon._transport import Disconnected, TimedOut
 from devmod_runtime import fork_safe, lend
@@ -43,7 +43,7 @@ class Memory:
     Parameters
     ----------
     owner
-        For a part: the whole memory or the image that contains it, which the part keeps alive.
+        For a part: the whole memory or the binary that contains it, which the part keeps alive.
 
     Attributes
     ----------
@@ -168,8 +168,8 @@ class Runner:
         shared = transport.arena if is_shared else None
         self.shared = None if shared is None else shared[:nbytes]
         self._arena = Arena(owner, self.address, nbytes)
-        #: The leases of loaded images, each with its number and its memory, and those of collected images.
-        self._images: dict[int, Lease] = {}
+        #: The leases of loaded binaries, each with its number and its memory, and those of collected binaries.
+        self._binaries: dict[int, Lease] = {}
         self._collected: deque[Any] = deque()
 
     def _start(self) -> Sequence[int]:
@@ -195,7 +195,7 @@ class Runner:
 
     # -- requests
 
-    def load(self, code: bytes | memoryview, span: int, alignment: int) -> Image:
+    def load(self, code: bytes | memoryview, span: int, alignment: int) -> LoadedBinary:
         """Load a shared object into the arena.
 
         Parameters
@@ -220,11 +220,11 @@ class Runner:
             (number,) = self.ask("load", memory.address, span, code)
         except RunnerError as error:
             raise FormatError(_load_error(error), kind="hexagon") from None
-        image = Image(number, memory.address)
-        lease = lend(image, (number, memory), self._collected.append)
-        image.token = lease.token
-        self._images[id(lease)] = lease
-        return image
+        binary = LoadedBinary(number, memory.address)
+        lease = lend(binary, (number, memory), self._collected.append)
+        binary.token = lease.token
+        self._binaries[id(lease)] = lease
+        return binary
 
     def allocate(self, nbytes: int) -> Memory | None:
         """Return memory of `nbytes` bytes; None if the arena has no room."""
@@ -235,18 +235,18 @@ class Runner:
         """Return the free bytes of the arena."""
         return self._arena.free_bytes
 
-    def symbol(self, image: Image, name: str) -> tuple[int, int]:
-        """Return the address and the bytes of a symbol of an image; (0, 0) if the image defines none of that name."""
-        address, size = self.ask("symbol", image.number, name)  # here: another reply ends the runner
+    def symbol(self, binary: LoadedBinary, name: str) -> tuple[int, int]:
+        """Return the address and the bytes of a symbol of a binary; (0, 0) if the binary defines none of that name."""
+        address, size = self.ask("symbol", binary.number, name)  # here: another reply ends the runner
         return address, size
 
     def _unload_collected(self) -> None:
-        """Unload the images without references. Their memory becomes free only then, because the runner has write-protected the code."""
+        """Unload the binaries without references. Their memory becomes free only then, because the runner has write-protected the code."""
         for _ in range(len(self._collected)):
             lease = self._collected.popleft()
             if not lease.expired:
                 self._collected.append(lease)
-            elif self._images.pop(id(lease), None) is not None:
+            elif self._binaries.pop(id(lease), None) is not None:
                 self.ask("unload", lease.value[0])
 
     def queue_call(self, call: bytes) -> None:
@@ -340,7 +340,7 @@ class Runner:
             handle(values)
 
 
-class Image:
+class LoadedBinary:
     """A shared object in a runner. It is unloaded after the last reference is gone.
 
     Attributes

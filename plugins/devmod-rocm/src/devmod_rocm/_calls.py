@@ -155,8 +155,8 @@ class HipDriver(Driver):
         super().__init__(library)
         #: It has no parameter types, because the prepared arguments of a launch are ctypes objects.
         self._launch = self.symbol("hipModuleLaunchKernel")
-        #: The memory of the images: the runtime may read it until the module is unloaded.
-        self._images: dict[int, object] = {}
+        #: The memory of the binaries: the runtime may read it until the module is unloaded.
+        self._binaries: dict[int, object] = {}
         self._count = 0
 
     # -- errors
@@ -229,14 +229,14 @@ class HipDriver(Driver):
 
         The runtime reads the length of a code object from its headers, so the caller checks them.
         """
-        image = ctypes.create_string_buffer(bytes(data), len(data) + 1)
-        module = int(self.call("load_module", ctypes.addressof(image)))
-        self._images[module] = image
+        binary = ctypes.create_string_buffer(bytes(data), len(data) + 1)
+        module = int(self.call("load_module", ctypes.addressof(binary)))
+        self._binaries[module] = binary
         return module
 
     def unload_module(self, module: int) -> None:
         super().unload_module(module)
-        self._images.pop(module, None)
+        self._binaries.pop(module, None)
 
     # -- launches
 

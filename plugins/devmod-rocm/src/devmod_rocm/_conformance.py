@@ -44,7 +44,7 @@ class RocmConformance(Conformance):
     """Code objects with an interface, without one (as TVM declares functions), and HIP that the receiver compiles."""
 
     kind = "rocm"
-    build_step = "devmod_runtime.driver_api.images.LoadedImage.__init__"
+    build_step = "devmod_runtime.driver_api.binaries.LoadedBinary.__init__"
     driver_libraries = ("libamdhip64",)
     samples = (
         *samples(_BUNDLE, "hsaco", "hip"),

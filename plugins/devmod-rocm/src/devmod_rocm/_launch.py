@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod_readers.amdgpu import CodeObjectKernel
     from devmod_runtime import LaunchConfig
+    from devmod_runtime.driver_api.binaries import LoadedBinary
     from devmod_runtime.driver_api.device import DriverDevice
-    from devmod_runtime.driver_api.images import LoadedImage
 
 
 # -- Use arrays and streams of PyTorch for ROCm, CuPy for ROCm, JAX and hip-python as devmod's, without a copy.
@@ -67,8 +67,8 @@ class RocmKernel(DriverKernel):
 
     entry: CodeObjectKernel
 
-    def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
-        super().__init__(info, image)
+    def __init__(self, info: FunctionInfo, binary: LoadedBinary) -> None:
+        super().__init__(info, binary)
         self.layout = parameter_layout(info, self.entry)
         self.static_shared_memory = self.entry.shared_bytes
 

@@ -7,7 +7,7 @@ from devmod_runtime.driver_api.module import DriverModule
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
-    from devmod_rocm._images import RocmImages
+    from devmod_rocm._binaries import RocmBinaries
     from devmod_runtime import Launcher
 
 
@@ -17,13 +17,13 @@ class RocmModule(DriverModule):
     target = "rocm"
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
-        images = self.images()
+        binaries = self.binaries()
         from devmod_rocm._launch import RocmLauncher
 
-        return RocmLauncher(info, images)
+        return RocmLauncher(info, binaries)
 
-    def make_images(self) -> RocmImages:
+    def make_binaries(self) -> RocmBinaries:
         assert isinstance(self.code, (bytes, memoryview))
-        from devmod_rocm._images import RocmImages
+        from devmod_rocm._binaries import RocmBinaries
 
-        return RocmImages(self.format, bytes(self.code), self.symbols)
+        return RocmBinaries(self.format, bytes(self.code), self.symbols)

@@ -2,7 +2,7 @@
 
 - `api` describes one vendor's API, and `driver` calls it by ctypes.
 - `handles` owns the driver's handles. `device` and `copies` use them.
-- `module`, `images` and `kernel` load a payload and launch its kernels.
+- `module`, `binaries` and `kernel` load a payload and launch its kernels.
 - `adoption` takes the arrays and streams of other libraries.
 
 docs/design/driver-api.md has the reasons.

@@ -68,7 +68,7 @@ class Api(NamedTuple):
     wrong_context : tuple of str
         The errors of a launch whose thread has another context, or none.
     refusals : frozenset of str
-        The errors of a load by which the device never runs the image, such as one without a binary for it. A bundle then tries the next
+        The errors of a load by which the device never runs the binary, such as one without a binary for it. A bundle then tries the next
         candidate. Memory that is full is none of them.
     sticky : frozenset of str
         The errors after which the driver refuses every later call of the process on the device.

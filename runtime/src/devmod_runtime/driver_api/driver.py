@@ -296,7 +296,7 @@ class Driver(ABC):
 
     @abstractmethod
     def load_module(self, data: bytes | memoryview) -> int:
-        """Load an image into the current context, and return the module.
+        """Load a binary into the current context, and return the module.
 
         Raises
         ------

@@ -183,7 +183,7 @@ class Streams(Handles):
 
 
 class Modules(Handles):
-    """The modules of a context. `create` takes an image."""
+    """The modules of a context. `create` takes a binary."""
 
     def _make(self, cell: list[Any], *arguments: Any) -> int:
         module = self._driver.load_module(*arguments)

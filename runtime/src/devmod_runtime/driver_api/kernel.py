@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from devmod import Device, FunctionInfo, Param, Stream
     from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage, Adoption
-    from devmod_runtime.driver_api.images import LoadedImage
+    from devmod_runtime.driver_api.binaries import LoadedBinary
 
     Dims = tuple[int, int, int]
 
@@ -34,7 +34,7 @@ _FOREIGN = (AttributeError, BufferError, LookupError, OverflowError, RuntimeErro
 
 # -- The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
 #
-# The image of a kernel has the offsets and the sizes of its parameters. An image without them has the places that a C++ compiler chooses
+# The binary of a kernel has the offsets and the sizes of its parameters. A binary without them has the places that a C++ compiler chooses
 # for the types of the arguments, by their alignment.
 
 
@@ -85,7 +85,7 @@ class ParameterLayout:
     pointers
         For each argument, whether it is a pointer: its value is an int, and that of others is bytes.
     parameters
-        The places of the parameters in the image, if several arguments are one of them.
+        The places of the parameters in the binary, if several arguments are one of them.
 
     Attributes
     ----------
@@ -126,15 +126,15 @@ def parameter_layout(
     kind, info, arguments
         The kind, the function, and its arguments as `declared_arguments` returns them.
     places
-        The parameters in the image; None if they are unknown.
+        The parameters in the binary; None if they are unknown.
     find_problem
-        A further check of a parameter in the image by its number, and the title of its argument: returns what the kernel takes in its
+        A further check of a parameter in the binary by its number, and the title of its argument: returns what the kernel takes in its
         place; "" if it is right.
 
     Raises
     ------
     FormatError
-        The image declares other parameters than the function.
+        The binary declares other parameters than the function.
     """
     pointers = [argument.is_pointer for argument in arguments]
     if places is None:
@@ -199,7 +199,7 @@ def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], A
             is_image = param.kind == "image" or not is_combined
             place = len(arguments) - (not is_image)
             before = values[number - 1].kind if number else ""
-            # An image behind a struct of several values has the number of the kernel's parameter, which the image of the kernel has.
+            # An image behind a struct of several values has the number of the kernel's parameter, which the binary has.
             if is_combined and ((param.at != place and not followers) or not (is_image or before == "image")):
                 raise FormatError(
                     f"the {kind} function {info.name!r} has the {param.kind} {param.name!r} at {param.at!r}; expected the number of the "
@@ -261,8 +261,8 @@ class DriverKernel(Kernel):
 
     Parameters
     ----------
-    info, image
-        The function, and the loaded image.
+    info, binary
+        The function, and the loaded binary.
 
     Attributes
     ----------
@@ -275,21 +275,21 @@ class DriverKernel(Kernel):
     function : int
         The driver's handle.
     entry
-        What the image declares about the kernel; None if only the driver can read it.
+        What the binary declares about the kernel; None if only the driver can read it.
     """
 
     layout: ParameterLayout
     static_shared_memory = 0
     shared_memory_limit = "max_shared_memory_per_block"
 
-    def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
-        self.image = image
-        self.device = image.device
-        self.context = image.context
-        self.driver = image.context.driver
+    def __init__(self, info: FunctionInfo, binary: LoadedBinary) -> None:
+        self.binary = binary
+        self.device = binary.device
+        self.context = binary.context
+        self.driver = binary.context.driver
         self.info = info
-        self.function = image.function(info.name)
-        self.entry: Any = image.entry(info.name)
+        self.function = binary.function(info.name)
+        self.entry: Any = binary.entry(info.name)
 
     @property
     def pack(self) -> Callable[..., bytes]:
@@ -353,7 +353,7 @@ class DriverKernel(Kernel):
 
     def _new_launch(self, stream: DriverStream, shape: DriverLaunchConfig) -> tuple[Any, Callable[[], object]]:
         """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
-        self.image.note_stream(stream)
+        self.binary.note_stream(stream)
         block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)
         config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes)
         return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block, self._refused_launch)
@@ -444,7 +444,7 @@ class DriverKernel(Kernel):
 
 
 class DriverLauncher(BuildLauncher):
-    """One function of a module, whose builds are `DriverImages`.
+    """One function of a module, whose builds are `DriverBinaries`.
 
     Attributes
     ----------

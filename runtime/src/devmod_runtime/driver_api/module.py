@@ -1,4 +1,4 @@
-"""The runtime module of a kind: its images, its functions and its global variables."""
+"""The runtime module of a kind: its binaries, its functions and its global variables."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from devmod_runtime.driver_api.binaries import DriverBinaries
     from devmod_runtime.driver_api.handles import Memory
-    from devmod_runtime.driver_api.images import DriverImages
 
 
 class DriverModule(GlobalsModule):
-    """A module whose image a driver loads. The first get_function on a device loads it, once for all functions."""
+    """A module whose binary a driver loads. The first get_function on a device loads it, once for all functions."""
 
     @abstractmethod
-    def make_images(self) -> DriverImages:
-        """Return the images of the payload, unchecked."""
+    def make_binaries(self) -> DriverBinaries:
+        """Return the binaries of the payload, unchecked."""
 
-    def images(self) -> Any:
-        """Return the module's images, one for each device. The first call checks the payload, without a driver.
+    def binaries(self) -> Any:
+        """Return the module's binaries, one for each device. The first call checks the payload, without a driver.
 
         Raises
         ------
@@ -31,16 +31,16 @@ class DriverModule(GlobalsModule):
             The payload is not valid for the kind.
         """
 
-        def make() -> DriverImages:
-            images = self.make_images()
+        def make() -> DriverBinaries:
+            binaries = self.make_binaries()
             try:
-                images.check()
+                binaries.check()
             except DevmodError:
-                if images.fmt != images.source_format or not has_compiler(self.kind):  # a replaced compiler may take other sources
+                if binaries.fmt != binaries.source_format or not has_compiler(self.kind):  # a replaced compiler may take other sources
                     raise
-            return images
+            return binaries
 
-        return self.once("images", make)
+        return self.once("binaries", make)
 
     @property
     def symbols(self) -> list[str]:
@@ -48,9 +48,9 @@ class DriverModule(GlobalsModule):
         return [info.name for info in self.functions.values()]
 
     def find_global(self, name: str, device: Any) -> tuple[Memory, int, object]:
-        """Return the memory of a ``__device__`` or ``__constant__`` variable in the image of a device, its bytes, and the image."""
+        """Return the memory of a ``__device__`` or ``__constant__`` variable in the binary of a device, its bytes, and the binary."""
         from devmod_runtime.driver_api.handles import Memory
 
-        image = self.images().get(device)
-        address, nbytes = image.variable(name)
-        return Memory(address, image), nbytes, image  # it owns the memory
+        binary = self.binaries().get(device)
+        address, nbytes = binary.variable(name)
+        return Memory(address, binary), nbytes, binary  # it owns the memory

@@ -12,7 +12,7 @@ from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 from devmod_readers.options.cuda import is_supported
 from devmod_runtime import source_text
-from devmod_runtime.driver_api.images import DriverImages, LoadedImage, architecture_rules, load_error
+from devmod_runtime.driver_api.binaries import DriverBinaries, LoadedBinary, architecture_rules, load_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from devmod_runtime.driver_api.api import DriverError
 
 
-# -- Read images (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver may crash on a damaged image.
+# -- Read binaries (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver may crash on a damaged binary.
 
 
 #: The start of each binary format, and its name in messages.
@@ -49,17 +49,17 @@ def check_payload(fmt: str, code: bytes | memoryview) -> None:
         source_text("cuda", what, _text_of(code) if fmt == "ptx" else code)
 
 
-def read_image(
+def read_binary(
     fmt: str, code: bytes | memoryview, device: CudaDevice, names: Collection[str]
 ) -> tuple[bytes, Mapping[str, KernelEntry] | None]:
-    """Return an image for the driver and its kernels by symbol, after its check against a device. PTX ends with a zero byte.
+    """Return a binary for the driver and its kernels by symbol, after its check against a device. PTX ends with a zero byte.
 
-    The kernels are None if the image is compressed and only the driver can read it; else they have those of `names`.
+    The kernels are None if the binary is compressed and only the driver can read it; else they have those of `names`.
 
     Raises
     ------
     FormatError
-        The image is damaged, or has no kernel of such a name.
+        The binary is damaged, or has no kernel of such a name.
     DeviceNotFoundError
         The device cannot run it.
     """
@@ -86,14 +86,14 @@ def read_image(
 
 
 def check_architecture(fmt: str, code: bytes | memoryview, device: CudaDevice) -> None:
-    """Check that a device can run an image.
+    """Check that a device can run a binary.
 
     Raises
     ------
     DeviceNotFoundError
         It cannot.
     FormatError
-        The architecture of the image cannot be read.
+        The architecture of the binary cannot be read.
     """
     architecture, rank = architecture_rules("cuda")
     variant, what = architecture(fmt, code), f"the cuda payload of format {fmt!r}"
@@ -179,8 +179,8 @@ def open_arch() -> str:
     return devices[0].arch if devices else ""
 
 
-class Images(DriverImages):
-    """The images of one payload and set of constants, one for each device.
+class Binaries(DriverBinaries):
+    """The binaries of one payload and set of constants, one for each device.
 
     Parameters
     ----------
@@ -202,24 +202,24 @@ class Images(DriverImages):
         super().__init__(fmt, code, names, constants)
         self.archs = tuple(archs)
 
-    def with_constants(self, constants: Mapping[str, object]) -> Images:
-        return Images(self.fmt, self.code, self.names, constants, self.archs)
+    def with_constants(self, constants: Mapping[str, object]) -> Binaries:
+        return Binaries(self.fmt, self.code, self.names, constants, self.archs)
 
     def compile_source(self, arch: str) -> tuple[str, bytes]:
         from devmod_cuda._jit import compile_source
 
         return compile_source(self.text, self.options, arch)
 
-    def load(self, device: CudaDevice) -> LoadedImage:
+    def load(self, device: CudaDevice) -> LoadedBinary:
         from devmod_cuda._jit import choose_arch
 
         fmt, code = self.compiled(choose_arch(self.archs, device.arch) if self.fmt == "cuda" else "")
-        data, kernels = read_image(fmt, code, device, self.names)
-        return LoadedImage(device, data, kernels, lambda error: _load_error(device, fmt, error))
+        data, kernels = read_binary(fmt, code, device, self.names)
+        return LoadedBinary(device, data, kernels, lambda error: _load_error(device, fmt, error))
 
 
 def _load_error(device: CudaDevice, fmt: str, error: DriverError) -> DevmodError:
-    """Return the error for an image that the driver refuses."""
+    """Return the error for a binary that the driver refuses."""
     if error.log and fmt == "ptx" and error.name not in (CUDA.out_of_memory, *CUDA.sticky, *CUDA.refusals):
         lines = [line.strip() for line in error.log.splitlines() if _LOG_ERROR.search(line) and "aborted" not in line]
         return compile_error("cuda", "PTX", lines or [error.log.splitlines()[0]], error.log)

@@ -24,8 +24,8 @@ def architecture_rules(kind: str) -> tuple[Callable[[str, bytes | memoryview], s
     return spec.architecture, spec.rank
 
 
-class DriverImages(Builds):
-    """The images of one payload and set of constants, one for each device. A subclass loads them.
+class DriverBinaries(Builds):
+    """The binaries of one payload and set of constants, one for each device. A subclass loads them.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class DriverImages(Builds):
     def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
         super().__init__(fmt, code, constants)
         self.names = names
-        #: The images of the receiver's compiler by architecture, those that run, and those that are loaded by device.
+        #: The binaries of the receiver's compiler by architecture, those that run, and those that are loaded by device.
         self._built, self._compiled, self._loaded = Once(), Once(), Once()
 
     def check(self) -> None:
@@ -56,7 +56,7 @@ class DriverImages(Builds):
         self.check_options()
 
     def compiled(self, arch: str) -> tuple[str, bytes]:
-        """Return the format and the bytes of the image for an architecture. A source is compiled, once for all threads.
+        """Return the format and the bytes of the binary for an architecture. A source is compiled, once for all threads.
 
         Raises
         ------
@@ -76,13 +76,13 @@ class DriverImages(Builds):
             self._compiled.get(arch, lambda: replaced)
 
     def _replaced(self, arch: str) -> tuple[str, bytes] | None:
-        """Return the image that a replaced compiler gives for an architecture; None without such a compiler."""
+        """Return the binary that a replaced compiler gives for an architecture; None without such a compiler."""
         result = run_compiler(self.source.encode() if self._set else self.code, Target(self.kind, arch=arch))
         if result is None:
             return None
-        images = type(self)(*result, self.names)
-        images.check()
-        return images.compile_source(arch) if images.fmt == self.source_format else result
+        binaries = type(self)(*result, self.names)
+        binaries.check()
+        return binaries.compile_source(arch) if binaries.fmt == self.source_format else result
 
     def _build(self, arch: str) -> tuple[str, bytes]:
         def build() -> tuple[str, bytes]:
@@ -98,38 +98,38 @@ class DriverImages(Builds):
 
     @abstractmethod
     def compile_source(self, arch: str) -> tuple[str, bytes]:
-        """Return the format and the bytes of the image that the receiver's compiler makes of `text` for an architecture."""
+        """Return the format and the bytes of the binary that the receiver's compiler makes of `text` for an architecture."""
 
     @abstractmethod
-    def load(self, device: Any) -> LoadedImage:
-        """Load the image on a device."""
+    def load(self, device: Any) -> LoadedBinary:
+        """Load the binary on a device."""
 
     def get(self, device: Any) -> Any:
-        """Return the image loaded on a device, once for all threads.
+        """Return the binary loaded on a device, once for all threads.
 
         Raises
         ------
         CompileError, FormatError
-            The source does not compile, or the driver refuses the image.
+            The source does not compile, or the driver refuses the binary.
         DeviceNotFoundError
-            The device cannot run the image.
+            The device cannot run the binary.
         """
         return self._loaded.get(device, lambda: self.load(device))
 
 
-class LoadedImage:
-    """An image that the driver has loaded on a device. It is unloaded after the last reference is gone.
+class LoadedBinary:
+    """A binary that the driver has loaded on a device. It is unloaded after the last reference is gone.
 
     Parameters
     ----------
     device
         The device.
     data
-        The image.
+        The binary.
     kernels
-        What the image declares about its kernels, by symbol; None if only the driver can read it.
+        What the binary declares about its kernels, by symbol; None if only the driver can read it.
     explain
-        Returns the error for an image that the driver refuses.
+        Returns the error for a binary that the driver refuses.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class LoadedImage:
     Raises
     ------
     CompileError, FormatError, LaunchError, DeviceNotFoundError
-        The driver refuses the image.
+        The driver refuses the binary.
     """
 
     def __init__(
@@ -155,11 +155,11 @@ class LoadedImage:
             raise explain(error) from error
 
     def entry(self, name: str) -> Any:
-        """Return what the image declares about a kernel; None if only the driver can read the image."""
+        """Return what the binary declares about a kernel; None if only the driver can read the binary."""
         return None if self._kernels is None else self._kernels[name]
 
     def note_stream(self, stream: DriverStream) -> None:
-        """Note a stream that is used for launches of the image's kernels: the image is unloaded after them."""
+        """Note a stream that is used for launches of the binary's kernels: the binary is unloaded after them."""
         if stream.is_foreign:
             self._module.note_foreign_stream()
 
@@ -173,7 +173,7 @@ class LoadedImage:
         Raises
         ------
         FormatError
-            The image has no such kernel.
+            The binary has no such kernel.
         LaunchError
             The driver cannot load it.
         """
@@ -185,7 +185,7 @@ class LoadedImage:
             if error.name != self.context.driver.api.not_found:
                 raise self.device.driver_error(f"{self.device} cannot load the kernel {name!r}", error) from error
             raise FormatError(
-                f"the loaded {kind} image has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
+                f"the loaded {kind} binary has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
             ) from error
 
     def variable(self, name: str) -> tuple[int, int]:
@@ -194,7 +194,7 @@ class LoadedImage:
         Raises
         ------
         FunctionNotFoundError
-            The image has no such variable.
+            The binary has no such variable.
         """
         found = self._find_variable(name)
         if found is None:
@@ -202,7 +202,7 @@ class LoadedImage:
             found = self._find_variable(variables[name]) if name in variables else None
             if found is None:
                 raise FunctionNotFoundError(
-                    f"the {self.device.kind} module has no global {name!r}: its image has "
+                    f"the {self.device.kind} module has no global {name!r}: its binary has "
                     f"{list_names(variables)}{did_you_mean(name, variables)}",
                     kind=self.device.kind,
                     function=name,
@@ -221,7 +221,7 @@ class LoadedImage:
 
 
 def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
-    """Return the error for an image that the driver refuses, for a reason that every driver has."""
+    """Return the error for a binary that the driver refuses, for a reason that every driver has."""
     api, kind = device.context.driver.api, device.kind
     if error.name in (api.out_of_memory, *api.sticky):
         return device.driver_error(f"{device} loads no module", error)

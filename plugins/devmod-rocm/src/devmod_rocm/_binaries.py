@@ -10,7 +10,7 @@ from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
 from devmod_rocm._calls import HIP
 from devmod_runtime import source_text
-from devmod_runtime.driver_api.images import DriverImages, LoadedImage, architecture_rules, load_error
+from devmod_runtime.driver_api.binaries import DriverBinaries, LoadedBinary, architecture_rules, load_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _VERSIONS = {0: 2, 1: 3, 2: 4, 3: 5, 4: 6}
 _WHAT = "the rocm payload of format 'hsaco'"
 
 
-class Image(NamedTuple):
+class CodeObject(NamedTuple):
     """A code object for one device: the bytes for the driver, its kernels by name, and its version, 3 to 6."""
 
     data: bytes
@@ -61,7 +61,7 @@ def check_payload(fmt: str, code: Binary) -> None:
         )
 
 
-def read_image(code: Binary, device: Device, names: Collection[str]) -> Image:
+def read_binary(code: Binary, device: Device, names: Collection[str]) -> CodeObject:
     """Return the code object of a payload for a device. A container may have one for each architecture.
 
     Parameters
@@ -91,7 +91,7 @@ def read_image(code: Binary, device: Device, names: Collection[str]) -> Image:
         if name not in kernels:
             raise FormatError(f"{_WHAT} has no kernel {name!r}, which its fmap names; it has: {list_names(kernels)}", kind="rocm")
     check_code_object(data, [kernels[name].symbol for name in names])
-    return Image(data, kernels, version)
+    return CodeObject(data, kernels, version)
 
 
 def check_architecture(code: bytes, device: Device) -> None:
@@ -145,19 +145,19 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
         The container cannot be read, or has no code object.
     """
     try:
-        images = [image for image in read_images(code) if image.fmt == "hsaco"]
+        objects = [each for each in read_images(code) if each.fmt == "hsaco"]
     except ToolchainNotFoundError as error:
         raise ToolchainNotFoundError(f"{_WHAT} cannot be read: {error}", kind="rocm") from error
     except FormatError as error:
         raise FormatError(f"{_WHAT} cannot be read: {error}", kind="rocm") from error
     architecture, rank = architecture_rules("rocm")
-    variants = [architecture("hsaco", image.data) for image in images]
+    variants = [architecture("hsaco", each.data) for each in objects]
     ranks = [(rank(variant, device.arch) if variant else None) for variant in variants]
     best = max((number for number in ranks if number is not None), default=None)
     if best is None:
         listed = list_names(dict.fromkeys(variant or "an unknown architecture" for variant in variants))
         processor = device.arch.partition(":")[0]
-        if not images:
+        if not objects:
             raise FormatError(f"{_WHAT} is a container without a code object", kind="rocm")
         raise DeviceNotFoundError(
             f"{_WHAT} has code objects for {listed}, and none of them runs on {device}, {device.arch}; compile it for rocm "
@@ -165,7 +165,7 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
             kind="rocm",
         )
     # Several translation units have a code object each for one architecture.
-    fitting = [image.data for image, number in zip(images, ranks, strict=True) if number == best]
+    fitting = [each.data for each, number in zip(objects, ranks, strict=True) if number == best]
     symbols = [b"\0" + name.encode() + b".kd\0" for name in names]
     return next((data for data in fitting if all(symbol in bytes(data) for symbol in symbols)), fitting[0])
 
@@ -196,7 +196,7 @@ _LOADED_BY = {5: 60000000, 6: 70000000}
 _REFUSALS = ("hipErrorNoBinaryForGpu", "hipErrorInvalidImage", "hipErrorInvalidKernelFile", "hipErrorSharedObjectInitFailed")
 
 
-class RocmImages(DriverImages):
+class RocmBinaries(DriverBinaries):
     """The code objects of one payload and set of constants, one for each device. The parameters are those of the base class."""
 
     kind = "rocm"
@@ -205,8 +205,8 @@ class RocmImages(DriverImages):
     check_payload = staticmethod(check_payload)
     is_option = staticmethod(is_supported)
 
-    def with_constants(self, constants: Mapping[str, object]) -> RocmImages:
-        return RocmImages(self.fmt, self.code, self.names, constants)
+    def with_constants(self, constants: Mapping[str, object]) -> RocmBinaries:
+        return RocmBinaries(self.fmt, self.code, self.names, constants)
 
     def compile_source(self, arch: str) -> tuple[str, bytes]:
         from devmod_rocm._device import loaded_library
@@ -214,19 +214,19 @@ class RocmImages(DriverImages):
 
         return "hsaco", compile_source(self.text, self.options, arch, loaded_library())
 
-    def load(self, device: RocmDevice) -> LoadedImage:
-        image = read_image(self.compiled(device.arch)[1], device, self.names)
-        return LoadedImage(device, image.data, image.kernels, lambda error: _refusal(device, image, error))
+    def load(self, device: RocmDevice) -> LoadedBinary:
+        code_object = read_binary(self.compiled(device.arch)[1], device, self.names)
+        return LoadedBinary(device, code_object.data, code_object.kernels, lambda error: _refusal(device, code_object, error))
 
 
-def _refusal(device: RocmDevice, image: Image, error: DriverError) -> DevmodError:
+def _refusal(device: RocmDevice, code_object: CodeObject, error: DriverError) -> DevmodError:
     """Return the error for a code object that the driver refuses."""
     result = load_error(device, "hsaco", error)
     version = device.driver.version
-    if error.name in _REFUSALS and version < _LOADED_BY.get(image.version, 0):
+    if error.name in _REFUSALS and version < _LOADED_BY.get(code_object.version, 0):
         result.add_note(
-            f"it is a code object of version {image.version}, and the driver is that of HIP {HIP.version_text(version)}, which "
+            f"it is a code object of version {code_object.version}, and the driver is that of HIP {HIP.version_text(version)}, which "
             f"may not load this version. Update ROCm, or compile for rocm -arch={device.arch.partition(':')[0]} with "
-            f"options=['-mcode-object-version={image.version - 1}']"
+            f"options=['-mcode-object-version={code_object.version - 1}']"
         )
     return result
