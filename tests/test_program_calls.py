@@ -190,6 +190,20 @@ def test_the_main_path_on_each_kind(every_kind: devmod.Module, kind: str) -> Non
     assert f.temporary_bytes(rows=5, columns=8) == 20
 
 
+def test_a_program_works_after_its_device_lost_the_memory() -> None:
+    """A kernel that ends the runner of a Hexagon device takes the program's temporaries and constants with it."""
+    device = first_device("hexagon")
+    kernels = devmod.compile(C + "void spoil(int *x) { x[0] = *(volatile int *)16; }", "hexagon -arch=v66")
+    constants = devmod.const_loader({"weight": W}, {"init": ["weight"]})
+    declared = {**NORMALIZE, "inputs": [NORMALIZE["inputs"][0], NORMALIZE["inputs"][2]], "constants": [NORMALIZE["inputs"][1]]}
+    f: Any = devmod.loads(devmod.dumps(devmod.program("normalize", devmod.bundle(kernels, constants, mixed=True), **declared)))["normalize"]
+    for _ in range(2):
+        assert equal(f(X), expected())
+        assert equal(f(device.from_numpy(X)), expected())
+        with pytest.raises(devmod.LaunchError, match="a kernel has ended its runner"):
+            kernels["spoil"](np.zeros(1, "int32"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_on_one_stream_and_on_two(every_kind: devmod.Module, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     device, count = first_device(kind), 1000 if kind == "opencl" else 100

@@ -88,6 +88,10 @@ class HexagonDevice(Device):
             self._runner.wait()
 
     @property
+    def generation(self) -> RunnerThread:
+        return self.runner()
+
+    @property
     def default_stream(self) -> HexagonStream:
         return self._stream
 

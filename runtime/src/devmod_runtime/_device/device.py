@@ -83,6 +83,14 @@ class Device(ProcessLocal, ABC):
         """
         return Capabilities(self)
 
+    @property
+    def generation(self) -> object:
+        """An object that is another one after the device lost the contents of its memory and works again; by default always None.
+
+        What keeps memory from call to call, such as a program, makes it again then.
+        """
+        return None
+
     # -- implemented by a backend. A `memory` is what `allocate` returned, a `stream` one that the device made.
 
     @property

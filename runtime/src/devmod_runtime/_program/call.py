@@ -78,7 +78,7 @@ class ProgramCall:
             self._check_overlaps()
         function = self._function
         self._stream = self._choose_stream(stream, bound)
-        self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream)
+        self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream, self._device.generation)
         self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 

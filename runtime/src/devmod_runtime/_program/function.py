@@ -104,7 +104,7 @@ class ProgramFunction(ProcessLocal):
         self.packers = {each.name: packer(each.type) for each in program.scalars}
         #: The integer scalars by which the shapes and the launches differ.
         self.sizes = tuple(sorted(program.size_names))
-        self.constants = module.constants(program, device)
+        module.constants(program, device)  # an error of theirs is one of the look-up
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
@@ -204,6 +204,12 @@ class ProgramFunction(ProcessLocal):
     def __getitem__(self, dims: object) -> NoReturn:
         """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
         raise self.error(f"f[…] is no launch: {_NO_GRID}", "grid")
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants on the device, by name."""
+        constants: dict[str, Any] = self.module.constants(self.program, self.device)
+        return constants
 
     def default_device(self) -> Device:
         """Return the device of a call without device arrays, as for a function."""

@@ -118,12 +118,16 @@ class ProgramModule(PayloadModule):
         return Shapes(program, program.lifetimes(), values, error).temporary_bytes
 
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
-        """Return the constants of a program on a device, where they are copied once."""
+        """Return the constants of a program on a device, where they are copied once, and again after the device lost them."""
+        generation = device.generation
 
         def upload(array: Any) -> Any:
             return device.from_numpy(constant_of(program, array, self.imports))  # type: ignore[arg-type]
 
-        return {each.name: self._results.get(("constant", each.name, device), partial(upload, each)) for each in program.arrays("constant")}
+        return {
+            each.name: self._results.get(("constant", each.name, device, generation), partial(upload, each))
+            for each in program.arrays("constant")
+        }
 
     def _choose(self, name: str, device: Device | None) -> ProgramFunction:
         interface = self.functions[name].interface

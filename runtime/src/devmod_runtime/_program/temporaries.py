@@ -49,6 +49,7 @@ class StreamMemory:
     def __init__(self) -> None:
         self._lock = fork_safe(RLock())
         self._is_used = False
+        self._generation: object = None
         self._buffers: list[tuple[int, Any]] = []  # the largest first
 
     @contextmanager
@@ -64,6 +65,9 @@ class StreamMemory:
 
     def take(self, sizes: Sequence[int], stream: Stream) -> list[Any]:
         """Return a buffer for each size, in descending order. Those of earlier calls are used again: the stream is in order."""
+        if self._generation is not (generation := stream.device.generation):
+            self._generation = generation
+            self._buffers.clear()
         for place, size in enumerate(sizes):
             if place == len(self._buffers):
                 self._buffers.append((size, stream.device.allocate(max(size, 1))))
