@@ -60,7 +60,8 @@ void context_activate(Context *context)
     context->group.barrier = stream_make(&context->group, true);
     for (int i = 0; i < LIMITS; i++)
         context->limits[i] = 0;
-    vendor.activated(context);
+    if (vendor.activated)
+        vendor.activated(context);
 }
 
 Context *context_make(int device, bool primary)

@@ -42,7 +42,7 @@ typedef struct {
     bool stages_pageable;        /* a copy from pageable memory has read it, and one to it is done, when the call returns */
     int without_device;          /* the code of such a call where there is no device */
     Context *(*current)(void);   /* the context of this thread, or NULL */
-    void (*activated)(Context *); /* set the limits of a context that begins */
+    void (*activated)(Context *); /* set the limits of a context that begins; may be NULL */
     void (*drop_module)(void *); /* free a module of a context that ends */
 } Vendor;
 
@@ -194,7 +194,7 @@ typedef struct {
     Body *body;
 } Graph;
 
-/* The kinds of nodes, with the numbers of both vendors' types. */
+/* The kinds of nodes, with the numbers of CUDA's type. */
 typedef enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST } NodeKind;
 
 /* End one use of nodes. */

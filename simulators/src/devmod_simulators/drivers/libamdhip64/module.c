@@ -122,16 +122,6 @@ HIP(hipModuleLoadDataEx, CURRENT,
     return load(module, image);
 }
 
-HIP(hipModuleLoad, CURRENT, (hipModule_t *module, const char *fname), (module, fname))
-{
-    CHECK(module && fname, CODE_INVALID_VALUE);
-    char *image = file_contents(fname);
-    CHECK(image, CODE_FILE_NOT_FOUND);
-    int code = load(module, image);
-    free(image);
-    return code;
-}
-
 static int module_of(hipModule_t handle, Module **module)
 {
     *module = handle_get(HANDLE_MODULE, handle);
