@@ -110,7 +110,7 @@ def test_functions_are_found_by_name_and_version(driver: VendorRuntime) -> None:
     names = {name.partition("_v")[0] for name in symbols(libcuda.build())} | {"cuMadeUp", "cuMemAlloc_v2", "cudaMalloc", ""}
     names -= {"cuGetProcAddress", "cuGraphExecUpdate", "cuStreamGetCaptureInfo"}  # the stand-in driver lacks their older forms
     real, own = answers(ADDRESSES, driver, json.dumps(sorted(names)))
-    assert len(real) > 200
+    assert len(real) > 190
     assert own == real
 
 

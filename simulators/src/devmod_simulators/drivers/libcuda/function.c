@@ -124,16 +124,6 @@ CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
     return function_of(hfunc, &function);
 }
 
-CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(hmod, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(hfunc, &function));
-    *hmod = function->module->handle;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction hfunc)
 {
     ENTER(CURRENT);
@@ -248,17 +238,6 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(pFunc, CUDA_ERROR_INVALID_VALUE);
-    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
-    TRY(function_of((CUfunction)kernel, &function));
-    *pFunc = function->handle;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
 {
     ENTER(CURRENT);
@@ -267,16 +246,6 @@ CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUke
     CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
     TRY(function_of((CUfunction)kernel, &function));
     return get_attribute(pi, attrib, function);
-}
-
-CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
-{
-    ENTER(CURRENT);
-    Function *function;
-    (void)dev;
-    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
-    TRY(function_of((CUfunction)kernel, &function));
-    return set_attribute(attrib, val, function);
 }
 
 CUresult CUDAAPI cuKernelGetName(const char **name, CUkernel hfunc)

@@ -169,12 +169,6 @@ CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigne
     return load(module, image, numOptions, options, optionValues);
 }
 
-CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
-{
-    ENTER(CURRENT);
-    return load(module, fatCubin, 0, NULL, NULL);
-}
-
 CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
 {
     ENTER(CURRENT);
@@ -196,14 +190,6 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
     handle_drop(HANDLE_MODULE, hmod); /* cuda.h documents no wait for the module's launches */
     module_drop(module);
     return context_failure(module_context);
-}
-
-CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-{
-    ENTER(READY);
-    CHECK(mode, CUDA_ERROR_INVALID_VALUE);
-    *mode = CU_MODULE_EAGER_LOADING;
-    return CUDA_SUCCESS;
 }
 
 Function *module_function(Module *module, const char *name)

@@ -74,27 +74,10 @@ CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId)
-{
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(streamId, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *streamId = (uintptr_t)stream;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
     ENTER(CURRENT);
     return stream_call(hStream, fn, userData);
-}
-
-CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
-{
-    ENTER(CURRENT);
-    CHECK(!flags, CUDA_ERROR_INVALID_VALUE);
-    return stream_call_back(hStream, (void (*)(void *, int, void *))callback, userData);
 }
 
 /* ---- captures -------------------------------------------------------------------------------------------------------------- */
