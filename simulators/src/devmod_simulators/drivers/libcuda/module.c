@@ -222,27 +222,6 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
-{
-    ENTER(CURRENT);
-    Module *module = handle_get(HANDLE_MODULE, mod);
-    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(count, CUDA_ERROR_INVALID_VALUE);
-    *count = module->kernel_count;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
-{
-    ENTER(CURRENT);
-    Module *module = handle_get(HANDLE_MODULE, mod);
-    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(functions, CUDA_ERROR_INVALID_VALUE);
-    for (uint32_t i = 0; i < module->kernel_count && i < numFunctions; i++)
-        functions[i] = module_function(module, module->kernels[i].name)->handle;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
     ENTER(CURRENT);

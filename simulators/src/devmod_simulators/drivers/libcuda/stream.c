@@ -64,16 +64,6 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
-{
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(device, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *device = context_of_stream(stream)->device;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
     ENTER(CURRENT);
