@@ -15,7 +15,7 @@ from devmod_simulators import libamdhip64
 
 _CALLS = resources.files(devmod_simulators) / "drivers" / "libamdhip64" / "calls.md"
 _TYPES = {"size_t": ctypes.c_size_t, "unsigned long long": ctypes.c_uint64, "unsigned int": ctypes.c_uint}
-_HANDLES = re.compile(r"hip(Ctx|Module|Function|Stream|Event|Graph|GraphNode|GraphExec|MemPool|HostFn|StreamCallback)_t")
+_HANDLES = re.compile(r"hip(Ctx|Module|Function|Stream|Event|Graph|GraphNode|GraphExec|HostFn)_t")
 TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
 #: Numbers of errors.
 (

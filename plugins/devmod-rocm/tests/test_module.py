@@ -249,7 +249,7 @@ def test_a_code_object_is_unloaded_with_its_last_reference(device: Any, standin:
     ],
 )
 def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, standin: Any) -> None:
-    standin.set("fail", f"hipModuleLoadDataEx={code},hipModuleLoadData={code}")
+    standin.set("fail", f"hipModuleLoadData={code}")
     error = error_of(module_of(ADD))
     words = {209: "no binary for gpu", 2: "out of memory"}[code]
     assert type(error) is kind
@@ -275,7 +275,7 @@ def test_shared_memory_over_the_limit_is_known_before_the_load(device: Any, load
 
 def test_a_code_object_that_is_newer_than_the_driver(card_of: Any, standin: Any) -> None:
     card_of("gfx1100", driver_version="50221153")
-    standin.set("fail", "hipModuleLoadDataEx=209,hipModuleLoadData=209")
+    standin.set("fail", "hipModuleLoadData=209")
     assert error_of(module_of(ADD)).__notes__ == [
         "it is a code object of version 5, and the driver is that of HIP 5.2, which may not load this version. Update ROCm, or compile for "
         "rocm -arch=gfx1100 with options=['-mcode-object-version=4']"

@@ -5,7 +5,6 @@
 
 static __thread Context *stack[CONTEXT_DEPTH];
 static __thread int depth;
-static unsigned long long ids;
 
 /* Forget the sticky failures, as a new process would: a test that left one does not spoil the next. */
 void standin_forget_failures(void);
@@ -52,7 +51,6 @@ int context_run(Context *context)
 void context_activate(Context *context)
 {
     context->alive = true;
-    context->id = ++ids;
     context->peers = 1u << context->device;
     context->cache = 0;
     context->group.device = context->device;
@@ -60,7 +58,8 @@ void context_activate(Context *context)
     context->group.barrier = stream_make(&context->group, true);
     for (int i = 0; i < LIMITS; i++)
         context->limits[i] = 0;
-    vendor.activated(context);
+    if (vendor.activated)
+        vendor.activated(context);
 }
 
 Context *context_make(int device, bool primary)

@@ -13,8 +13,6 @@ enum { DEVICES = ARENA_DEVICES, CONTEXT_DEPTH = 32, LIMITS = 32 };
 typedef struct Context {
     Group group; /* first: a Group of a Context is one */
     int device;
-    unsigned flags;
-    unsigned long long id;
     void *handle;
     bool alive, primary;
     int references; /* of a primary context */
@@ -26,7 +24,6 @@ typedef struct Context {
 typedef struct {
     bool exists;
     int failed; /* sticky for the process: a new context of this device fails at once */
-    unsigned primary_flags;
     Context *primary;
     void *pool;
 } Device;
@@ -42,7 +39,7 @@ typedef struct {
     bool stages_pageable;        /* a copy from pageable memory has read it, and one to it is done, when the call returns */
     int without_device;          /* the code of such a call where there is no device */
     Context *(*current)(void);   /* the context of this thread, or NULL */
-    void (*activated)(Context *); /* set the limits of a context that begins */
+    void (*activated)(Context *); /* set the limits of a context that begins; may be NULL */
     void (*drop_module)(void *); /* free a module of a context that ends */
 } Vendor;
 
@@ -163,7 +160,6 @@ int stream_query(void *handle);
 int context_synchronize(void);
 /* Queue a call of a function of the user. */
 int stream_call(void *handle, void (*function)(void *), void *data);
-int stream_call_back(void *handle, void (*function)(void *stream, int status, void *data), void *data);
 /* Queue an operation, or record it in the graph that the stream captures. */
 int submit(Stream *stream, Op *op);
 /* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
@@ -194,7 +190,7 @@ typedef struct {
     Body *body;
 } Graph;
 
-/* The kinds of nodes, with the numbers of both vendors' types. */
+/* The kinds of nodes, with the numbers of CUDA's type. */
 typedef enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST } NodeKind;
 
 /* End one use of nodes. */

@@ -20,7 +20,7 @@ const char *handle_kind_name(int kind)
     static const char *const names[HANDLE_KINDS] = {
         [HANDLE_CONTEXT] = "contexts", [HANDLE_MODULE] = "modules", [HANDLE_FUNCTION] = "functions", [HANDLE_STREAM] = "streams",
         [HANDLE_EVENT] = "events", [HANDLE_GRAPH] = "graphs", [HANDLE_GRAPH_NODE] = "graph-nodes",
-        [HANDLE_GRAPH_EXEC] = "executable-graphs", [HANDLE_POOL] = "pools", [HANDLE_LINKER] = "linkers",
+        [HANDLE_GRAPH_EXEC] = "executable-graphs", [HANDLE_POOL] = "pools",
         [HANDLE_LIBRARY] = "libraries", [HANDLE_KERNEL] = "kernels", [HANDLE_ARRAY] = "arrays",
     };
     return kind > 0 && kind < HANDLE_KINDS ? names[kind] : "unknown handles";

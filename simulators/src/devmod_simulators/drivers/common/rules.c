@@ -119,31 +119,3 @@ int stream_call(void *handle, void (*function)(void *), void *data)
     *(HostCall *)op->data = (HostCall){function, data};
     return submit(stream, op);
 }
-
-typedef struct {
-    void (*function)(void *stream, int status, void *data);
-    void *stream;
-    void *data;
-} Callback;
-
-static void call_back(void *data)
-{
-    Callback *callback = data;
-    callback->function(callback->stream, CODE_SUCCESS, callback->data);
-}
-
-static int run_callback(Op *op)
-{
-    call_unlocked(call_back, op->data);
-    return 0;
-}
-
-int stream_call_back(void *handle, void (*function)(void *stream, int status, void *data), void *data)
-{
-    Stream *stream;
-    CHECK(function, CODE_INVALID_VALUE);
-    TRY(stream_of(handle, &stream));
-    Op *op = op_make("callback", run_callback, NULL, sizeof(Callback));
-    *(Callback *)op->data = (Callback){function, handle, data};
-    return submit(stream, op);
-}

@@ -83,7 +83,7 @@ Block *arena_at(int slice, size_t index);
 /* ---- handles.c ------------------------------------------------------------------------------------------------------------- */
 
 enum { HANDLE_CONTEXT = 1, HANDLE_MODULE, HANDLE_FUNCTION, HANDLE_STREAM, HANDLE_EVENT, HANDLE_GRAPH, HANDLE_GRAPH_NODE,
-       HANDLE_GRAPH_EXEC, HANDLE_POOL, HANDLE_LINKER, HANDLE_LIBRARY, HANDLE_KERNEL, HANDLE_ARRAY, HANDLE_KINDS };
+       HANDLE_GRAPH_EXEC, HANDLE_POOL, HANDLE_LIBRARY, HANDLE_KERNEL, HANDLE_ARRAY, HANDLE_KINDS };
 
 /* Return a new handle of `kind` for `object`. It is not an address, so that dereferencing it faults. */
 void *handle_make(int kind, void *object, void *owner);

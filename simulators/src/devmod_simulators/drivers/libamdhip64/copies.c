@@ -25,12 +25,6 @@ HIP(hipMemcpy, CURRENT, (void *dst, const void *src, size_t sizeBytes, int kind)
     return copy(dst, src, sizeBytes, kind, NULL, false);
 }
 
-HIP(hipMemcpyAsync, CURRENT, (void *dst, const void *src, size_t sizeBytes, int kind, hipStream_t stream),
-    (dst, src, sizeBytes, kind, stream))
-{
-    return copy(dst, src, sizeBytes, kind, stream, true);
-}
-
 #define COPY(name, source, kind)                                                                                         \
     HIP(name, CURRENT, (void *dst, source src, size_t sizeBytes), (dst, src, sizeBytes))                                 \
     {                                                                                                                    \
@@ -45,58 +39,17 @@ COPY(hipMemcpyHtoD, const void *, hipMemcpyHostToDevice)
 COPY(hipMemcpyDtoH, void *, hipMemcpyDeviceToHost)
 COPY(hipMemcpyDtoD, void *, hipMemcpyDeviceToDevice)
 
-static int copy_peer(void *dst, int dstDevice, const void *src, int srcDevice, size_t size, hipStream_t stream, bool async)
-{
-    CHECK(device_valid(dstDevice) && device_valid(srcDevice), CODE_INVALID_DEVICE);
-    return copy(dst, src, size, hipMemcpyDeviceToDevice, stream, async);
-}
-
-HIP(hipMemcpyPeer, CURRENT, (void *dst, int dstDeviceId, const void *src, int srcDeviceId, size_t sizeBytes),
-    (dst, dstDeviceId, src, srcDeviceId, sizeBytes))
-{
-    return copy_peer(dst, dstDeviceId, src, srcDeviceId, sizeBytes, NULL, false);
-}
-
-HIP(hipMemcpyPeerAsync, CURRENT, (void *dst, int dstDeviceId, const void *src, int srcDevice, size_t sizeBytes, hipStream_t stream),
-    (dst, dstDeviceId, src, srcDevice, sizeBytes, stream))
-{
-    return copy_peer(dst, dstDeviceId, src, srcDevice, sizeBytes, stream, true);
-}
-
-static int copy_rows(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind, hipStream_t stream,
-                     bool async)
+HIP(hipMemcpy2D, CURRENT, (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind),
+    (dst, dpitch, src, spitch, width, height, kind))
 {
     int sides;
     TRY(sides_of(kind, &sides));
     CHECK(dpitch >= width && spitch >= width, CODE_INVALID_VALUE);
     Copy rows = {{(uintptr_t)dst, dpitch, 0}, {(uintptr_t)src, spitch, 0}, width, height, 1, NULL};
-    return submit_copy(rows, stream, async, sides);
-}
-
-HIP(hipMemcpy2D, CURRENT, (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind),
-    (dst, dpitch, src, spitch, width, height, kind))
-{
-    return copy_rows(dst, dpitch, src, spitch, width, height, kind, NULL, false);
-}
-
-HIP(hipMemcpy2DAsync, CURRENT,
-    (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind, hipStream_t stream),
-    (dst, dpitch, src, spitch, width, height, kind, stream))
-{
-    return copy_rows(dst, dpitch, src, spitch, width, height, kind, stream, true);
+    return submit_copy(rows, NULL, false, sides);
 }
 
 /* ---- fills ------------------------------------------------------------------------------------------------------------------ */
-
-HIP(hipMemset, CURRENT, (void *dst, int value, size_t sizeBytes), (dst, value, sizeBytes))
-{
-    return submit_fill((Fill){(uintptr_t)dst, 0, sizeBytes, 1, 1, (uint32_t)value & 0xff}, NULL, false);
-}
-
-HIP(hipMemsetAsync, CURRENT, (void *dst, int value, size_t sizeBytes, hipStream_t stream), (dst, value, sizeBytes, stream))
-{
-    return submit_fill((Fill){(uintptr_t)dst, 0, sizeBytes, 1, 1, (uint32_t)value & 0xff}, stream, true);
-}
 
 #define FILL(bits, type)                                                                                                       \
     HIP(hipMemsetD##bits, CURRENT, (void *dest, type value, size_t count), (dest, value, count))                               \
@@ -109,16 +62,4 @@ HIP(hipMemsetAsync, CURRENT, (void *dst, int value, size_t sizeBytes, hipStream_
     }
 
 FILL(8, unsigned char)
-FILL(16, unsigned short)
 FILL(32, int)
-
-HIP(hipMemset2D, CURRENT, (void *dst, size_t pitch, int value, size_t width, size_t height), (dst, pitch, value, width, height))
-{
-    return submit_fill((Fill){(uintptr_t)dst, pitch, width, height, 1, (uint32_t)value & 0xff}, NULL, false);
-}
-
-HIP(hipMemset2DAsync, CURRENT, (void *dst, size_t pitch, int value, size_t width, size_t height, hipStream_t stream),
-    (dst, pitch, value, width, height, stream))
-{
-    return submit_fill((Fill){(uintptr_t)dst, pitch, width, height, 1, (uint32_t)value & 0xff}, stream, true);
-}

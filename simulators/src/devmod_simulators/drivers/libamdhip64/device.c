@@ -1,9 +1,6 @@
 /* Devices: their number, targets and limits. */
 #include "hip_standin.h"
 
-#include <stdio.h>
-#include <string.h>
-
 void device_target(int device, char target[TARGET_BYTES])
 {
     device_setting("arch", device, "gfx1100", target, TARGET_BYTES);
@@ -79,15 +76,6 @@ HIP(hipDeviceGetName, READY, (char *name, int len, int device), (name, len, devi
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceGetUuid, READY, (hipUUID *uuid, int device), (uuid, device))
-{
-    CHECK(uuid, CODE_INVALID_VALUE);
-    CHECK(device_valid(device), CODE_INVALID_DEVICE);
-    memcpy(uuid->bytes, "devmod stand-in", 16);
-    uuid->bytes[15] = (char)physical_device(device);
-    return CODE_SUCCESS;
-}
-
 HIP(hipDeviceTotalMem, READY, (size_t *bytes, int device), (bytes, device))
 {
     CHECK(bytes, CODE_INVALID_VALUE);
@@ -96,50 +84,10 @@ HIP(hipDeviceTotalMem, READY, (size_t *bytes, int device), (bytes, device))
     return CODE_SUCCESS;
 }
 
-HIP(hipDeviceComputeCapability, READY, (int *major, int *minor, int device), (major, minor, device))
-{
-    CHECK(major && minor, CODE_INVALID_VALUE);
-    CHECK(device_valid(device), CODE_INVALID_DEVICE);
-    *major = device_attribute(device, hipDeviceAttributeComputeCapabilityMajor);
-    *minor = device_attribute(device, hipDeviceAttributeComputeCapabilityMinor);
-    return CODE_SUCCESS;
-}
-
 HIP(hipDeviceGetAttribute, READY, (int *pi, int attr, int deviceId), (pi, attr, deviceId))
 {
     CHECK(pi && attr >= 0 && attr < hipDeviceAttributes, CODE_INVALID_VALUE);
     CHECK(device_valid(deviceId), CODE_INVALID_DEVICE);
     *pi = device_attribute(deviceId, attr);
-    return CODE_SUCCESS;
-}
-
-HIP(hipDeviceGetPCIBusId, READY, (char *pciBusId, int len, int device), (pciBusId, len, device))
-{
-    CHECK(pciBusId && len >= 13, CODE_INVALID_VALUE);
-    CHECK(device_valid(device), CODE_INVALID_DEVICE);
-    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", (unsigned)physical_device(device) + 1);
-    return CODE_SUCCESS;
-}
-
-HIP(hipDeviceGetByPCIBusId, READY, (int *device, const char *pciBusId), (device, pciBusId))
-{
-    unsigned domain, bus;
-    CHECK(device && pciBusId, CODE_INVALID_VALUE);
-    CHECK(sscanf(pciBusId, "%x:%x:", &domain, &bus) == 2, CODE_INVALID_VALUE);
-    for (int i = 0; !domain && i < DEVICES; i++) {
-        if (!device_valid(i) || physical_device(i) + 1 != (int)bus)
-            continue;
-        *device = i;
-        return CODE_SUCCESS;
-    }
-    return CODE_INVALID_DEVICE;
-}
-
-HIP(hipDeviceGetP2PAttribute, READY, (int *value, int attr, int srcDevice, int dstDevice), (value, attr, srcDevice, dstDevice))
-{
-    enum { ACCESS_SUPPORTED = 1 };
-    CHECK(value, CODE_INVALID_VALUE);
-    CHECK(device_valid(srcDevice) && device_valid(dstDevice) && srcDevice != dstDevice, CODE_INVALID_DEVICE);
-    *value = attr == ACCESS_SUPPORTED && setting_number("peers", 1);
     return CODE_SUCCESS;
 }

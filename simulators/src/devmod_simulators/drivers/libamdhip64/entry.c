@@ -2,23 +2,15 @@
 #include "hip_standin.h"
 
 static const char *const visible[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", NULL};
-static __thread int last_error, last_code;
-
-static void activated(Context *context)
-{
-    context->limits[hipLimitStackSize] = 1024;
-    context->limits[hipLimitPrintfFifoSize] = 1 << 20;
-    context->limits[hipLimitMallocHeapSize] = 8 << 20;
-}
+static __thread int last_error;
 
 const Vendor vendor = {
-    .visible = visible, .initializes_itself = true, .without_device = CODE_INVALID_DEVICE, .current = hip_current, .activated = activated,
+    .visible = visible, .initializes_itself = true, .without_device = CODE_INVALID_DEVICE, .current = hip_current,
     .drop_module = module_drop, .frees_wait = true, .stages_pageable = true,
 };
 
 hipError_t note_error(int code)
 {
-    last_code = code;
     if (code && code != CODE_NOT_READY)
         last_error = code;
     return code;
@@ -55,22 +47,10 @@ HIP(hipRuntimeGetVersion, ANY, (int *runtimeVersion), (runtimeVersion))
 }
 
 hipError_t hipGetLastError(void);
-hipError_t hipPeekAtLastError(void);
-hipError_t hipExtGetLastError(void);
 
 hipError_t hipGetLastError(void)
 {
     int code = last_error;
     last_error = CODE_SUCCESS;
     return code;
-}
-
-hipError_t hipPeekAtLastError(void)
-{
-    return last_error;
-}
-
-hipError_t hipExtGetLastError(void)
-{
-    return last_code;
 }

@@ -32,14 +32,6 @@ HIP(hipFuncGetAttribute, CURRENT, (int *value, int attrib, hipFunction_t hfunc),
     return CODE_SUCCESS;
 }
 
-/* It takes the address of a kernel that is linked into the program. A module's functions are not such. */
-HIP(hipFuncSetAttribute, CURRENT, (const void *func, int attr, int value), (func, attr, value))
-{
-    (void)attr, (void)value;
-    CHECK(func, hipErrorInvalidDeviceFunction);
-    return hipErrorInvalidDeviceFunction;
-}
-
 const char *hipKernelNameRef(hipFunction_t f);
 
 const char *hipKernelNameRef(hipFunction_t f)
@@ -62,52 +54,13 @@ uint64_t resident_blocks(const Function *function, uint64_t threads, uint64_t dy
     return result < 32 ? result : 32;
 }
 
-static int blocks(int *numBlocks, hipFunction_t f, int blockSize, size_t shared)
+HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT, (int *numBlocks, hipFunction_t f, int blockSize, size_t dynSharedMemPerBlk),
+    (numBlocks, f, blockSize, dynSharedMemPerBlk))
 {
     Function *function;
     CHECK(numBlocks && blockSize > 0, CODE_INVALID_VALUE);
     TRY(function_of(f, &function));
-    *numBlocks = (uint32_t)blockSize > function->kernel->max_threads ? 0 : (int)resident_blocks(function, (uint64_t)blockSize, shared);
+    bool fits = (uint32_t)blockSize <= function->kernel->max_threads;
+    *numBlocks = fits ? (int)resident_blocks(function, (uint64_t)blockSize, dynSharedMemPerBlk) : 0;
     return CODE_SUCCESS;
-}
-
-HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, CURRENT, (int *numBlocks, hipFunction_t f, int blockSize, size_t dynSharedMemPerBlk),
-    (numBlocks, f, blockSize, dynSharedMemPerBlk))
-{
-    return blocks(numBlocks, f, blockSize, dynSharedMemPerBlk);
-}
-
-HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, CURRENT,
-    (int *numBlocks, hipFunction_t f, int blockSize, size_t dynSharedMemPerBlk, unsigned flags),
-    (numBlocks, f, blockSize, dynSharedMemPerBlk, flags))
-{
-    CHECK(!flags, CODE_INVALID_VALUE);
-    return blocks(numBlocks, f, blockSize, dynSharedMemPerBlk);
-}
-
-static int block_size(int *gridSize, int *blockSize, hipFunction_t f, size_t shared, int limit)
-{
-    Function *function;
-    CHECK(gridSize && blockSize, CODE_INVALID_VALUE);
-    TRY(function_of(f, &function));
-    int most = (int)function->kernel->max_threads;
-    *blockSize = limit > 0 && limit < most ? limit : most;
-    *gridSize = (int)resident_blocks(function, (uint64_t)*blockSize, shared) *
-                device_attribute(function->module->context->device, hipDeviceAttributeMultiprocessorCount);
-    return CODE_SUCCESS;
-}
-
-HIP(hipModuleOccupancyMaxPotentialBlockSize, CURRENT,
-    (int *gridSize, int *blockSize, hipFunction_t f, size_t dynSharedMemPerBlk, int blockSizeLimit),
-    (gridSize, blockSize, f, dynSharedMemPerBlk, blockSizeLimit))
-{
-    return block_size(gridSize, blockSize, f, dynSharedMemPerBlk, blockSizeLimit);
-}
-
-HIP(hipModuleOccupancyMaxPotentialBlockSizeWithFlags, CURRENT,
-    (int *gridSize, int *blockSize, hipFunction_t f, size_t dynSharedMemPerBlk, int blockSizeLimit, unsigned flags),
-    (gridSize, blockSize, f, dynSharedMemPerBlk, blockSizeLimit, flags))
-{
-    CHECK(!flags, CODE_INVALID_VALUE);
-    return block_size(gridSize, blockSize, f, dynSharedMemPerBlk, blockSizeLimit);
 }

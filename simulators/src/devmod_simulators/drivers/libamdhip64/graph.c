@@ -11,11 +11,6 @@ HIP(hipGraphGetNodes, READY, (hipGraph_t graph, hipGraphNode_t *nodes, size_t *n
     return graph_nodes(graph, nodes, numNodes);
 }
 
-HIP(hipGraphNodeGetType, READY, (hipGraphNode_t node, int *pType), (node, pType))
-{
-    return graph_node_kind(node, (NodeKind *)pType);
-}
-
 HIP(hipGraphInstantiate, CURRENT,
     (hipGraphExec_t *pGraphExec, hipGraph_t graph, hipGraphNode_t *pErrorNode, char *pLogBuffer, size_t bufferSize),
     (pGraphExec, graph, pErrorNode, pLogBuffer, bufferSize))
@@ -35,26 +30,9 @@ HIP(hipGraphInstantiateWithFlags, CURRENT, (hipGraphExec_t *pGraphExec, hipGraph
     return graph_instantiate(pGraphExec, graph);
 }
 
-HIP(hipGraphExecUpdate, CURRENT, (hipGraphExec_t hGraphExec, hipGraph_t hGraph, hipGraphNode_t *hErrorNode_out, int *updateResult_out),
-    (hGraphExec, hGraph, hErrorNode_out, updateResult_out))
-{
-    bool changed = false;
-    CHECK(updateResult_out, CODE_INVALID_VALUE);
-    int code = graph_update(hGraphExec, hGraph, &changed);
-    *updateResult_out = changed ? hipGraphExecUpdateErrorTopologyChanged : code ? hipGraphExecUpdateError : hipGraphExecUpdateSuccess;
-    if (hErrorNode_out)
-        *hErrorNode_out = NULL;
-    return code;
-}
-
 HIP(hipGraphExecDestroy, READY, (hipGraphExec_t graphExec), (graphExec))
 {
     return graph_destroy_executable(graphExec);
-}
-
-HIP(hipGraphUpload, CURRENT, (hipGraphExec_t graphExec, hipStream_t stream), (graphExec, stream))
-{
-    return graph_upload(graphExec, stream);
 }
 
 HIP_LAUNCH(hipGraphLaunch, (hipGraphExec_t graphExec, hipStream_t stream), (graphExec, stream))

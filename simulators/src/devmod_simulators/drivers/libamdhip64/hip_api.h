@@ -6,31 +6,18 @@
 #include <stdint.h>
 
 typedef int hipError_t;
-typedef void *hipCtx_t, *hipModule_t, *hipFunction_t, *hipStream_t, *hipEvent_t, *hipGraph_t, *hipGraphNode_t, *hipGraphExec_t, *hipMemPool_t;
+typedef void *hipCtx_t, *hipModule_t, *hipFunction_t, *hipStream_t, *hipEvent_t, *hipGraph_t, *hipGraphNode_t, *hipGraphExec_t;
 typedef void (*hipHostFn_t)(void *data);
-typedef void (*hipStreamCallback_t)(hipStream_t stream, hipError_t status, void *data);
-typedef struct {
-    char bytes[16];
-} hipUUID;
 
 /* Errors that CUDA's driver does not have, or has with another name (codes.h has the others). */
 enum {
     hipErrorInvalidConfiguration = 9,
     hipErrorInvalidMemcpyDirection = 21,
-    hipErrorInvalidDeviceFunction = 98,
-    hipErrorLaunchTimeOut = 702,
-    hipErrorRuntimeOther = 1053,
 };
 
 enum { hipMemcpyHostToHost, hipMemcpyHostToDevice, hipMemcpyDeviceToHost, hipMemcpyDeviceToDevice, hipMemcpyDefault };
 enum { hipEventBlockingSync = 1, hipEventDisableTiming = 2, hipEventInterprocess = 4 };
 enum { hipHostMallocPortable = 1, hipHostMallocMapped = 2, hipHostMallocWriteCombined = 4 };
-enum { hipMemAttachGlobal = 1, hipMemAttachHost = 2 };
-enum { hipLimitStackSize, hipLimitPrintfFifoSize, hipLimitMallocHeapSize, hipLimits };
-enum { hipGraphExecUpdateSuccess, hipGraphExecUpdateError, hipGraphExecUpdateErrorTopologyChanged };
-enum { hipMemPoolReuseFollowEventDependencies = 1, hipMemPoolReuseAllowOpportunistic, hipMemPoolReuseAllowInternalDependencies,
-       hipMemPoolAttrReleaseThreshold, hipMemPoolAttrReservedMemCurrent, hipMemPoolAttrReservedMemHigh, hipMemPoolAttrUsedMemCurrent,
-       hipMemPoolAttrUsedMemHigh };
 
 /* The entries of `extra` of a launch. */
 enum { HIP_LAUNCH_PARAM_BUFFER_POINTER = 1, HIP_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_END };
@@ -47,22 +34,6 @@ enum {
     HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
     HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
     HIP_FUNC_ATTRIBUTE_MAX,
-};
-
-enum {
-    HIP_POINTER_ATTRIBUTE_CONTEXT = 1,
-    HIP_POINTER_ATTRIBUTE_MEMORY_TYPE,
-    HIP_POINTER_ATTRIBUTE_DEVICE_POINTER,
-    HIP_POINTER_ATTRIBUTE_HOST_POINTER,
-    HIP_POINTER_ATTRIBUTE_P2P_TOKENS,
-    HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-    HIP_POINTER_ATTRIBUTE_BUFFER_ID,
-    HIP_POINTER_ATTRIBUTE_IS_MANAGED,
-    HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-    HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE,
-    HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-    HIP_POINTER_ATTRIBUTE_RANGE_SIZE,
-    HIP_POINTER_ATTRIBUTE_MAPPED,
 };
 
 /* hipDeviceAttribute_t: the numbers are those of HIP 5.2 and of every later version. */
@@ -91,8 +62,6 @@ enum {
     hipDeviceAttributeComputeCapabilityMinor = 61,
     hipDeviceAttributeMultiprocessorCount = 63,
     hipDeviceAttributePciBusId = 67,
-    hipDeviceAttributePciDeviceId = 68,
-    hipDeviceAttributePciDomainID = 69,
     hipDeviceAttributeMaxRegistersPerBlock = 71,
     hipDeviceAttributeMaxRegistersPerMultiprocessor = 72,
     hipDeviceAttributeMaxSharedMemoryPerBlock = 74,

@@ -88,48 +88,25 @@ static int load_into(Module *module, const void *image)
     return place(module);
 }
 
-static int load(hipModule_t *result, const void *image)
-{
-    CHECK(result && image, CODE_INVALID_VALUE);
-    TRY(refuse_in_capture());
-    Module *module = calloc(1, sizeof *module);
-    CHECK(module, CODE_OUT_OF_MEMORY);
-    module->context = current_context();
-    int code = load_into(module, image);
-    if (code) {
-        unload_in_worker(module);
-        free_module(module);
-        return code;
-    }
-    module->functions = calloc(module->kernel_count + 1, sizeof *module->functions);
-    for (uint32_t i = 0; i < module->kernel_count; i++)
-        module->functions[i] = (Function){.module = module, .kernel = &module->kernels[i], .index = i};
-    module->handle = handle_make(HANDLE_MODULE, module, module->context);
-    *result = module->handle;
-    return CODE_SUCCESS;
-}
-
 HIP(hipModuleLoadData, CURRENT, (hipModule_t *module, const void *image), (module, image))
 {
-    return load(module, image);
-}
-
-HIP(hipModuleLoadDataEx, CURRENT,
-    (hipModule_t *module, const void *image, unsigned numOptions, int *options, void **optionValues),
-    (module, image, numOptions, options, optionValues))
-{
-    CHECK(!numOptions || (options && optionValues), CODE_INVALID_VALUE);
-    return load(module, image);
-}
-
-HIP(hipModuleLoad, CURRENT, (hipModule_t *module, const char *fname), (module, fname))
-{
-    CHECK(module && fname, CODE_INVALID_VALUE);
-    char *image = file_contents(fname);
-    CHECK(image, CODE_FILE_NOT_FOUND);
-    int code = load(module, image);
-    free(image);
-    return code;
+    CHECK(module && image, CODE_INVALID_VALUE);
+    TRY(refuse_in_capture());
+    Module *object = calloc(1, sizeof *object);
+    CHECK(object, CODE_OUT_OF_MEMORY);
+    object->context = current_context();
+    int code = load_into(object, image);
+    if (code) {
+        unload_in_worker(object);
+        free_module(object);
+        return code;
+    }
+    object->functions = calloc(object->kernel_count + 1, sizeof *object->functions);
+    for (uint32_t i = 0; i < object->kernel_count; i++)
+        object->functions[i] = (Function){.module = object, .kernel = &object->kernels[i], .index = i};
+    object->handle = handle_make(HANDLE_MODULE, object, object->context);
+    *module = object->handle;
+    return CODE_SUCCESS;
 }
 
 static int module_of(hipModule_t handle, Module **module)

@@ -97,8 +97,6 @@ static const char *words(int place)
 
 const char *hipGetErrorName(hipError_t error);
 const char *hipGetErrorString(hipError_t error);
-hipError_t hipDrvGetErrorName(hipError_t error, const char **text);
-hipError_t hipDrvGetErrorString(hipError_t error, const char **text);
 
 const char *hipGetErrorName(hipError_t error)
 {
@@ -112,20 +110,4 @@ const char *hipGetErrorString(hipError_t error)
     if (!hip_since(6))
         return hipGetErrorName(error);
     return words(place < 0 ? place_of(CODE_UNKNOWN) : place);
-}
-
-hipError_t hipDrvGetErrorName(hipError_t error, const char **text)
-{
-    if (!text || place_of(error) < 0)
-        return CODE_INVALID_VALUE;
-    *text = hipGetErrorName(error);
-    return CODE_SUCCESS;
-}
-
-hipError_t hipDrvGetErrorString(hipError_t error, const char **text)
-{
-    if (!text || place_of(error) < 0)
-        return CODE_INVALID_VALUE;
-    *text = hipGetErrorString(error);
-    return CODE_SUCCESS;
 }

@@ -11,11 +11,6 @@ HIP(hipStreamCreateWithFlags, CURRENT, (hipStream_t *stream, unsigned flags), (s
     return stream_create(stream, flags, 0);
 }
 
-HIP(hipStreamCreateWithPriority, CURRENT, (hipStream_t *stream, unsigned flags, int priority), (stream, flags, priority))
-{
-    return stream_create(stream, flags, priority);
-}
-
 HIP(hipStreamDestroy, READY, (hipStream_t stream), (stream))
 {
     return stream_destroy(stream);
@@ -37,24 +32,6 @@ HIP(hipStreamWaitEvent, CURRENT, (hipStream_t stream, hipEvent_t event, unsigned
     return stream_wait_event(stream, event);
 }
 
-HIP(hipStreamGetFlags, CURRENT, (hipStream_t stream, unsigned *flags), (stream, flags))
-{
-    Stream *object;
-    CHECK(flags, CODE_INVALID_VALUE);
-    TRY(stream_of(stream, &object));
-    *flags = object->flags;
-    return CODE_SUCCESS;
-}
-
-HIP(hipStreamGetPriority, CURRENT, (hipStream_t stream, int *priority), (stream, priority))
-{
-    Stream *object;
-    CHECK(priority, CODE_INVALID_VALUE);
-    TRY(stream_of(stream, &object));
-    *priority = object->priority;
-    return CODE_SUCCESS;
-}
-
 HIP(hipStreamGetDevice, CURRENT, (hipStream_t stream, int *device), (stream, device))
 {
     Stream *object;
@@ -67,13 +44,6 @@ HIP(hipStreamGetDevice, CURRENT, (hipStream_t stream, int *device), (stream, dev
 HIP(hipLaunchHostFunc, CURRENT, (hipStream_t stream, hipHostFn_t fn, void *userData), (stream, fn, userData))
 {
     return stream_call(stream, fn, userData);
-}
-
-HIP(hipStreamAddCallback, CURRENT, (hipStream_t stream, hipStreamCallback_t callback, void *userData, unsigned flags),
-    (stream, callback, userData, flags))
-{
-    CHECK(!flags, CODE_INVALID_VALUE);
-    return stream_call_back(stream, callback, userData);
 }
 
 /* ---- captures -------------------------------------------------------------------------------------------------------------- */
@@ -91,26 +61,6 @@ HIP(hipStreamEndCapture, CURRENT, (hipStream_t stream, hipGraph_t *pGraph), (str
 HIP(hipStreamIsCapturing, CURRENT, (hipStream_t stream, int *pCaptureStatus), (stream, pCaptureStatus))
 {
     return capture_status(stream, (CaptureStatus *)pCaptureStatus);
-}
-
-HIP(hipStreamGetCaptureInfo, CURRENT, (hipStream_t stream, int *pCaptureStatus, unsigned long long *pId), (stream, pCaptureStatus, pId))
-{
-    TRY(capture_status(stream, (CaptureStatus *)pCaptureStatus));
-    if (pId)
-        *pId = (uintptr_t)stream;
-    return CODE_SUCCESS;
-}
-
-HIP(hipStreamGetCaptureInfo_v2, CURRENT,
-    (hipStream_t stream, int *captureStatus_out, unsigned long long *id_out, hipGraph_t *graph_out,
-     const hipGraphNode_t **dependencies_out, size_t *numDependencies_out),
-    (stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out))
-{
-    CHECK(!graph_out && !dependencies_out && !numDependencies_out, CODE_NOT_SUPPORTED);
-    TRY(capture_status(stream, (CaptureStatus *)captureStatus_out));
-    if (id_out)
-        *id_out = (uintptr_t)stream;
-    return CODE_SUCCESS;
 }
 
 HIP(hipThreadExchangeStreamCaptureMode, READY, (int *mode), (mode))
@@ -140,12 +90,6 @@ HIP(hipEventDestroy, READY, (hipEvent_t event), (event))
 
 HIP(hipEventRecord, CURRENT, (hipEvent_t event, hipStream_t stream), (event, stream))
 {
-    return event_record(event, stream);
-}
-
-HIP(hipEventRecordWithFlags, CURRENT, (hipEvent_t event, hipStream_t stream, unsigned flags), (event, stream, flags))
-{
-    CHECK(!flags, CODE_INVALID_VALUE);
     return event_record(event, stream);
 }
 

@@ -4,12 +4,11 @@
 CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
 {
     ENTER(READY);
-    (void)ctxCreateParams;
+    (void)ctxCreateParams, (void)flags;
     CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     CHECK(!devices[dev].failed, (CUresult)devices[dev].failed);
     Context *context = context_make(dev, false);
-    context->flags = flags;
     context_activate(context);
     CHECK(stack_push(context), CUDA_ERROR_OPERATING_SYSTEM);
     *pctx = context->handle;
@@ -95,26 +94,6 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
     CHECK(device, CUDA_ERROR_INVALID_VALUE);
     CHECK(current_context(), CUDA_ERROR_INVALID_CONTEXT);
     *device = current_context()->device;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
-{
-    ENTER(CURRENT);
-    CHECK(flags, CUDA_ERROR_INVALID_VALUE);
-    *flags = current_context()->flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
-{
-    ENTER(READY);
-    Context *context = current_context();
-    CHECK(ctxId, CUDA_ERROR_INVALID_VALUE);
-    if (ctx)
-        TRY(context_of(ctx, &context));
-    CHECK(context, CUDA_ERROR_INVALID_CONTEXT);
-    *ctxId = context->id;
     return CUDA_SUCCESS;
 }
 

@@ -1,12 +1,6 @@
 /* Copies. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
-{
-    ENTER(CURRENT);
-    return copy_linear(dst, src, ByteCount, NULL, false, 0);
-}
-
 CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
     ENTER(CURRENT);

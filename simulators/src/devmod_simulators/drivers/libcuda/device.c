@@ -184,12 +184,3 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevic
     *canAccessPeer = dev != peerDev && setting_number("peers", 1);
     return CUDA_SUCCESS;
 }
-
-CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
-{
-    ENTER(READY);
-    CHECK(value, CUDA_ERROR_INVALID_VALUE);
-    CHECK(device_valid(srcDevice) && device_valid(dstDevice) && srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
-    *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED && setting_number("peers", 1);
-    return CUDA_SUCCESS;
-}

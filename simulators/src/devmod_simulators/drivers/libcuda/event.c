@@ -23,13 +23,6 @@ CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream)
     return event_record(hEvent, hStream);
 }
 
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
-{
-    ENTER(CURRENT);
-    CHECK(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-    return event_record(hEvent, hStream);
-}
-
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
     ENTER(CURRENT);

@@ -124,26 +124,6 @@ CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
     return function_of(hfunc, &function);
 }
 
-CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(hmod, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(hfunc, &function));
-    *hmod = function->module->handle;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction hfunc)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(name, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(hfunc, &function));
-    *name = function->kernel->name;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
     CHECK(func, CUDA_ERROR_INVALID_VALUE);
@@ -151,33 +131,6 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *
     Function *function;
     TRY(function_of(func, &function));
     return param_info(function->kernel, paramIndex, paramOffset, paramSize);
-}
-
-CUresult CUDAAPI cuFuncGetParamCount(CUfunction func, size_t *paramCount)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(paramCount, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(func, &function));
-    *paramCount = function->kernel->param_count;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
-{
-    ENTER(CURRENT);
-    Function *object;
-    CHECK(state, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(function, &object));
-    *state = CU_FUNCTION_LOADING_STATE_LOADED;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuFuncLoad(CUfunction function)
-{
-    ENTER(CURRENT);
-    Function *object;
-    return function_of(function, &object);
 }
 
 /* ---- libraries --------------------------------------------------------------------------------------------------------------- */
@@ -248,17 +201,6 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(pFunc, CUDA_ERROR_INVALID_VALUE);
-    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
-    TRY(function_of((CUfunction)kernel, &function));
-    *pFunc = function->handle;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
 {
     ENTER(CURRENT);
@@ -267,26 +209,6 @@ CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUke
     CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
     TRY(function_of((CUfunction)kernel, &function));
     return get_attribute(pi, attrib, function);
-}
-
-CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
-{
-    ENTER(CURRENT);
-    Function *function;
-    (void)dev;
-    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
-    TRY(function_of((CUfunction)kernel, &function));
-    return set_attribute(attrib, val, function);
-}
-
-CUresult CUDAAPI cuKernelGetName(const char **name, CUkernel hfunc)
-{
-    ENTER(CURRENT);
-    LibraryKernel *kernel = handle_get(HANDLE_KERNEL, hfunc);
-    CHECK(name, CUDA_ERROR_INVALID_VALUE);
-    CHECK(kernel, CUDA_ERROR_INVALID_HANDLE);
-    *name = kernel->name;
-    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)

@@ -169,12 +169,6 @@ CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigne
     return load(module, image, numOptions, options, optionValues);
 }
 
-CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
-{
-    ENTER(CURRENT);
-    return load(module, fatCubin, 0, NULL, NULL);
-}
-
 CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
 {
     ENTER(CURRENT);
@@ -196,14 +190,6 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
     handle_drop(HANDLE_MODULE, hmod); /* cuda.h documents no wait for the module's launches */
     module_drop(module);
     return context_failure(module_context);
-}
-
-CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-{
-    ENTER(READY);
-    CHECK(mode, CUDA_ERROR_INVALID_VALUE);
-    *mode = CU_MODULE_EAGER_LOADING;
-    return CUDA_SUCCESS;
 }
 
 Function *module_function(Module *module, const char *name)
@@ -233,27 +219,6 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     Function *function = module_function(module, name);
     CHECK(function, CUDA_ERROR_NOT_FOUND);
     *hfunc = function->handle;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
-{
-    ENTER(CURRENT);
-    Module *module = handle_get(HANDLE_MODULE, mod);
-    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(count, CUDA_ERROR_INVALID_VALUE);
-    *count = module->kernel_count;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
-{
-    ENTER(CURRENT);
-    Module *module = handle_get(HANDLE_MODULE, mod);
-    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(functions, CUDA_ERROR_INVALID_VALUE);
-    for (uint32_t i = 0; i < module->kernel_count && i < numFunctions; i++)
-        functions[i] = module_function(module, module->kernels[i].name)->handle;
     return CUDA_SUCCESS;
 }
 

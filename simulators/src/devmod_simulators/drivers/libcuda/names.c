@@ -150,18 +150,13 @@ static const struct {
     const char *name;
     int version;
 } since[] = {
-    {"cuCtxCreate_v4", 12050}, {"cuCtxGetId", 12000}, {"cuDeviceGetDefaultMemPool", 11020}, {"cuDeviceGetMemPool", 11020},
-    {"cuEventElapsedTime_v2", 12080}, {"cuEventRecordWithFlags", 11010}, {"cuFuncGetModule", 11000}, {"cuFuncGetName", 12030},
-    {"cuFuncGetParamCount", 13010}, {"cuFuncGetParamInfo", 12040}, {"cuFuncIsLoaded", 12040}, {"cuFuncLoad", 12040},
+    {"cuCtxCreate_v4", 12050}, {"cuDeviceGetMemPool", 11020}, {"cuEventElapsedTime_v2", 12080}, {"cuFuncGetParamInfo", 12040},
     {"cuGetProcAddress_v2", 12000}, {"cuGraphExecUpdate_v2", 12000}, {"cuGraphInstantiateWithFlags", 11040},
-    {"cuGraphInstantiateWithParams", 12000}, {"cuGraphUpload", 11010}, {"cuKernelGetAttribute", 12000}, {"cuKernelGetFunction", 12000},
-    {"cuKernelGetName", 12030}, {"cuKernelGetParamInfo", 12040}, {"cuKernelSetAttribute", 12000}, {"cuLaunchKernelEx", 11060},
-    {"cuLibraryGetKernel", 12000}, {"cuLibraryGetModule", 12000}, {"cuLibraryLoadData", 12000}, {"cuLibraryUnload", 12000},
-    {"cuMemAllocAsync", 11020}, {"cuMemAllocFromPoolAsync", 11020}, {"cuMemFreeAsync", 11020}, {"cuMemPoolGetAttribute", 11020},
-    {"cuMemPoolSetAttribute", 11020}, {"cuMemPoolTrimTo", 11020}, {"cuModuleEnumerateFunctions", 12040},
-    {"cuModuleGetFunctionCount", 12040}, {"cuModuleGetLoadingMode", 11070}, {"cuOccupancyMaxActiveClusters", 11070},
-    {"cuStreamGetCaptureInfo_v3", 12030}, {"cuStreamGetDevice", 12080}, {"cuStreamGetId", 12000}, {"cuTensorMapEncodeTiled", 12000},
-    {"cuTensorMapReplaceAddress", 12000},
+    {"cuGraphInstantiateWithParams", 12000}, {"cuGraphUpload", 11010}, {"cuKernelGetAttribute", 12000}, {"cuKernelGetParamInfo", 12040},
+    {"cuLaunchKernelEx", 11060}, {"cuLibraryGetKernel", 12000}, {"cuLibraryGetModule", 12000}, {"cuLibraryLoadData", 12000},
+    {"cuLibraryUnload", 12000}, {"cuMemAllocAsync", 11020}, {"cuMemAllocFromPoolAsync", 11020}, {"cuMemFreeAsync", 11020},
+    {"cuMemPoolGetAttribute", 11020}, {"cuMemPoolSetAttribute", 11020}, {"cuOccupancyMaxActiveClusters", 11070},
+    {"cuStreamGetCaptureInfo_v3", 12030}, {"cuTensorMapEncodeTiled", 12000}, {"cuTensorMapReplaceAddress", 12000},
 };
 
 static int first_version(const char *name)

@@ -81,10 +81,3 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
     }
     return CUDA_SUCCESS;
 }
-
-CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute attribute_, CUdeviceptr ptr)
-{
-    ENTER(CURRENT);
-    CHECK(value && arena_block(ptr, 1), CUDA_ERROR_INVALID_VALUE);
-    return attribute_ == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}

@@ -29,15 +29,10 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
     return pool_free(dptr, hStream);
 }
 
-CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
-{
-    ENTER(READY);
-    return pool_of(dev, (void **)pool_out);
-}
-
 CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-    return cuDeviceGetDefaultMemPool(pool, dev);
+    ENTER(READY);
+    return pool_of(dev, (void **)pool);
 }
 
 CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
@@ -60,13 +55,5 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute at
         *(int *)value = 1;
     else
         *(cuuint64_t *)value = used ? arena_used((int)(device - devices)) : 0;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
-{
-    ENTER(READY);
-    (void)minBytesToKeep;
-    CHECK(handle_get(HANDLE_POOL, pool), CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
 }

@@ -39,21 +39,3 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev)
     }
     return CUDA_SUCCESS;
 }
-
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
-{
-    ENTER(READY);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    devices[dev].primary_flags = flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
-{
-    ENTER(READY);
-    CHECK(flags && active, CUDA_ERROR_INVALID_VALUE);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    *flags = devices[dev].primary_flags;
-    *active = devices[dev].primary && devices[dev].primary->alive;
-    return CUDA_SUCCESS;
-}

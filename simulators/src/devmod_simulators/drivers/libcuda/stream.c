@@ -64,37 +64,10 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
-{
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(device, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *device = context_of_stream(stream)->device;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId)
-{
-    ENTER(CURRENT);
-    Stream *stream;
-    CHECK(streamId, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    *streamId = (uintptr_t)stream;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
     ENTER(CURRENT);
     return stream_call(hStream, fn, userData);
-}
-
-CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
-{
-    ENTER(CURRENT);
-    CHECK(!flags, CUDA_ERROR_INVALID_VALUE);
-    return stream_call_back(hStream, (void (*)(void *, int, void *))callback, userData);
 }
 
 /* ---- captures -------------------------------------------------------------------------------------------------------------- */
