@@ -51,8 +51,8 @@ lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 
-types: setup  ## mypy --strict over the distributions, simulators/ and tools/
-	@$(BIN)/mypy --no-error-summary $(CODE) simulators/src tools
+types: setup  ## mypy --strict over the distributions, simulators/, tools/ and benchmarks/
+	@$(BIN)/mypy --no-error-summary $(CODE) simulators/src tools benchmarks
 
 format: setup  ## let ruff mend what it can and format the rest
 	@$(BIN)/ruff check --quiet --fix-only .

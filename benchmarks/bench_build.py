@@ -251,12 +251,12 @@ def dask() -> bool:
     from devmod_targets.build.manifest import Constants
     from devmod_targets.build.plan import Job, Plan
 
-    jobs.attempt = stand_in
+    jobs.attempt = stand_in  # type: ignore[assignment]
     exceeded = False
     for workers in (1, 2, 4, 8):
         with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as cluster,
-            Client(cluster) as client,
+            LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as cluster,  # type: ignore[no-untyped-call]
+            Client(cluster) as client,  # type: ignore[no-untyped-call]
         ):
             client.run(__import__, "stand_in_job")  # the workers import devmod once
             for count in (100, 1000, 5000):

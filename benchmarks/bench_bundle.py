@@ -157,7 +157,7 @@ def bench_zstd(rounds: int) -> tuple[list[str], list[str]]:
     wire = made.save_to_bytes()
     frame = zstd.compress(wire, 3)
     packed, plain = devmod.dumps(made, compress="zstd"), devmod.dumps(made)
-    bounded = {zstd.DecompressionParameter.window_log_max: 27}
+    bounded: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 27}
     work: dict[str, Callable[[], object]] = {
         "libzstd compress": lambda: zstd.compress(wire, 3),
         "save, compressed": lambda: devmod.dumps(made, compress="zstd"),

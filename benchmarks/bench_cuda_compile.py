@@ -22,6 +22,7 @@ import time
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from timing import check, process_time, timed
 from vendor_driver import ADD, VendorDriver
@@ -85,26 +86,23 @@ def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]
     """Return the milliseconds of NVRTC, of devmod.compile without the signature and of the signature, and the ratio of the first two."""
     import devmod
     from devmod_targets.cuda import compile as compiler
+    from devmod_targets.cuda.signatures.reader import read_functions
 
-    read_kernels, reading = compiler.read_kernels, 0.0
+    reading, rows = 0.0, []
 
     def read_timed(*arguments: Any) -> Any:
         nonlocal reading
         began = time.perf_counter()
         try:
-            return read_kernels(*arguments)
+            return read_functions(*arguments)
         finally:
             reading = (time.perf_counter() - began) * 1e3
 
-    compiler.read_kernels = read_timed
-    try:
-        rows = []
+    with patch.object(compiler, "read_functions", read_timed):
         for _ in range(rounds + 1):
             bare = timed(lambda: compile_bare(text))
             whole = timed(lambda: devmod.compile(text, "cuda -arch=sm_90"))
             rows.append((bare, whole - reading, reading, (whole - reading) / bare))
-    finally:
-        compiler.read_kernels = read_kernels
     bare, rest, signature, ratio = (statistics.median(column) for column in zip(*rows[1:], strict=True))  # the first warms up
     return bare, rest, signature, ratio
 
@@ -118,7 +116,7 @@ def measure_nvcc(rounds: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "program.cu")
         source.write_text(HOST)
-        command = [program, "-cubin", "-arch=sm_90", "-o", Path(folder, "program.cubin"), source]
+        command = [str(program), "-cubin", "-arch=sm_90", "-o", str(Path(folder, "program.cubin")), str(source)]
         rows = [
             (
                 timed(lambda: subprocess.run(command, check=True)),

@@ -56,7 +56,7 @@ def contenders(kind: str, folder: Path) -> dict[str, Callable[[], object]]:
 
     import devmod_frameworks.torch
 
-    arrays = {"inputs": ["x: float32[n]"], "outputs": ["y: float32[n]"]}
+    arrays: dict[str, Any] = {"inputs": ["x: float32[n]"], "outputs": ["y: float32[n]"]}
     module = devmod.program("inc", devmod.compile(SOURCE, kind, block=N), steps="add_one(x=x, y=y, threads=n)", **arrays)
     devmod.save(module, folder / "inc.devmod")
     module = devmod.load(folder / "inc.devmod")
@@ -91,7 +91,8 @@ def build_extension(folder: Path) -> Any:
     source.write_text(CPP)
     paths = [*(f"-I{each}" for each in include_paths()), *(f"-L{each}" for each in library_paths())]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    command = ["g++", "-O2", "-shared", "-fPIC", "-std=c++20", abi, *paths, source, "-o", library, "-ltorch", "-ltorch_cpu", "-lc10"]
+    libraries = ("-ltorch", "-ltorch_cpu", "-lc10")
+    command = ["g++", "-O2", "-shared", "-fPIC", "-std=c++20", abi, *paths, str(source), "-o", str(library), *libraries]
     subprocess.run(command, check=True)
     torch.ops.load_library(library)
     return torch.ops.in_cpp.inc

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 import numpy as np
 from timing import check
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import bare
 import numpy as np
@@ -64,7 +65,7 @@ MOST_OTHER = (1.4, 64 << 10, 1.2)
 
 def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
     """Return the functions to measure by name. Each has arrays of its own, of `size` bytes."""
-    module = devmod.compile(SOURCES[kind], kind, name="add", **({"language": "GLSL"} if kind == "vulkan" else {}))
+    module = devmod.compile(SOURCES[kind], kind, name="add", language="GLSL" if kind == "vulkan" else None)
     function = module["add"]
     n = size // 4
     grid = -(-n // bare.BLOCK)
@@ -72,7 +73,7 @@ def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
     peer_type, package = bare.PEERS[kind]
     peer_types = {package: peer_type, **({"wgpu, reused": bare.WgpuReused} if kind == "webgpu" else {})}
     x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
-    calls = {"devmod": lambda: function(x, y, n, grid=grid)}
+    calls: dict[str, Callable[[], Any]] = {"devmod": lambda: function(x, y, n, grid=grid)}
     for name, make in peer_types.items():
         peer, result = make(code, module.functions["add"].name), np.zeros(n, np.float32)
         calls[name] = partial(peer, x, result, n, grid)
@@ -87,7 +88,7 @@ def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
 class Exporter:
     """An array of a library that has DLPack alone."""
 
-    def __init__(self, array: np.ndarray) -> None:  # type: ignore[type-arg]
+    def __init__(self, array: Any) -> None:
         self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
 
 
@@ -97,7 +98,7 @@ def other_arrays(index: int, size: int) -> dict[str, Callable[[], None]]:
     function = devmod.compile(source, "opencl")["add"].on(devmod.device("opencl", index))
     n = size // 4
     x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
-    pairs = {"NumPy": (x, y), "buffers": (memoryview(x), memoryview(y)), "DLPack": (Exporter(x), Exporter(y))}
+    pairs: dict[str, tuple[Any, Any]] = {"NumPy": (x, y), "buffers": (x.data, y.data), "DLPack": (Exporter(x), Exporter(y))}
     with suppress(ImportError):
         import jax.numpy
 

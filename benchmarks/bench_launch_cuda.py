@@ -77,7 +77,7 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
         for _ in range(launches):
             function(a, b, c, N, grid=1, block=N)
 
-    loops = {UNIT: call_core, ADDRESSES: call_core_with_addresses, PREPARED: call_prepared, GENERAL: call_devmod}
+    loops: dict[str, Loop] = {UNIT: call_core, ADDRESSES: call_core_with_addresses, PREPARED: call_prepared, GENERAL: call_devmod}
     if DRIVER.on_hardware():
         loops |= cupy_loop()
 

@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import fsspec
-import msgpack
+import fsspec  # type: ignore[import-untyped]
+import msgpack  # type: ignore[import-untyped]
 from timing import check, record
 
 import devmod

@@ -110,7 +110,7 @@ class Recorder:
                 self.library, self.request, self.text = start["library"], {**request}, data
             return ask(kind, subject, advice, start, request, data, **named)
 
-        entry.compile, _library.ask_library = recording, ask_recorded
+        entry.compile, _library.ask_library = recording, ask_recorded  # type: ignore[assignment]
         try:
             devmod.compile(source, target)
         finally:

@@ -89,8 +89,8 @@ def command(do: str, name: str, folder: Path) -> list[str]:
 
 def environment(caches: Path) -> dict[str, str]:
     """Return the variables of a process whose caches of kernels are in one folder."""
-    names = ("XDG_CACHE_HOME", "DEVMOD_CACHE_DIR", "POCL_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "NUMBA_CACHE_DIR", "WARP_CACHE_PATH")
-    names = (*names, "TI_OFFLINE_CACHE_FILE_PATH")
+    names = ["XDG_CACHE_HOME", "DEVMOD_CACHE_DIR", "POCL_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "NUMBA_CACHE_DIR", "WARP_CACHE_PATH"]
+    names.append("TI_OFFLINE_CACHE_FILE_PATH")
     folders = {name: str(caches / name.lower()) for name in names}
     for folder in folders.values():
         os.makedirs(folder, exist_ok=True)
@@ -155,10 +155,10 @@ def bench_import(names: list[str], rounds: int) -> None:
             if round_:  # the first writes the bytecode
                 times.setdefault(name, []).append(took)
                 times.setdefault("", []).append(bare)
-    bare = min(times.pop(""))
+    least = min(times.pop(""))
     print(f"\n{'import in a new process, ms':36}")
-    for name, took in times.items():
-        over = max(min(took) - bare, 0.0)
+    for name, each in times.items():
+        over = max(min(each) - least, 0.0)
         print(f"{name:36}{over:9.1f}")
         record("Import in a new process", name, over, "ms")
 

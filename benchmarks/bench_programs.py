@@ -154,7 +154,7 @@ class ByHand:
         The length of the temporaries.
     """
 
-    def __init__(self, kernels: Mapping[str, Any], device: Any, most: int) -> None:
+    def __init__(self, kernels: Any, device: Any, most: int) -> None:
         self.device, self.stream = device, device.default_stream
         self._threads = device.kind != "hexagon"
         one, two, even, odd = (device.empty(most, "float32") for _ in range(4))
@@ -567,9 +567,11 @@ def measure(kind: str, folder: Path, rounds: int, before: str, clock: str) -> bo
     file, plain = folder / f"{kind}.devmod", folder / f"{kind}-kernels.devmod"
     devmod.save(program_of(kernels), file)
     devmod.save(kernels, plain)
-    medians = in_turns(
-        {name: lambda run=run: timed(run, CLOCKS[clock]) * 1e3 for name, run in contenders(kind, file, rounds).items()}, rounds
-    )
+
+    def microseconds(run: Callable[[], object]) -> float:
+        return timed(run, CLOCKS[clock]) * 1e3
+
+    medians = in_turns({name: partial(microseconds, run) for name, run in contenders(kind, file, rounds).items()}, rounds)
     if before:
         medians |= against_before(kind, file, plain, rounds, before, clock)
     show(kind, medians)

@@ -49,7 +49,7 @@ def compile_bare(source: Path, folder: str) -> None:
     """Compile, assemble and link with the wheel's programs."""
     from devmod_targets.authoring.zig import find_zig
     from devmod_targets.rocm._headers import headers as headers_of
-    from devmod_targets.rocm.compile import hip_flags
+    from devmod_targets.rocm.compile import _hip_flags
 
     zig = find_zig(kind="rocm")
     for name, text in headers_of("HIP").items():
@@ -57,7 +57,7 @@ def compile_bare(source: Path, folder: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     include = str(Path(zig).parent / "lib" / "include")
-    hip = [*hip_flags("gfx1100", []), "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
+    hip = [*_hip_flags("gfx1100", []), "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
     version = "-mcode-object-version=5"
     steps = (
         [zig, "clang", "-x", "hip", *hip, version, "-O2", "-std=gnu++20", "-fno-ident", "-S", str(source), "-o", "k.s"],
@@ -151,10 +151,11 @@ def measure_launches(rounds: int, launches: int) -> dict[str, float]:
     device = devmod.device("rocm")
     module = DRIVER.add_kernel()
     function = module["add"]
-    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    arrays: list[Any] = [device.from_numpy(np.ones(N, "float32")) for _ in range(3)]
+    a, b, c = arrays
     function(a, b, c, N, grid=1, block=N)
     prepared = function.bind(a, b, c, N, grid=1, block=N)
-    addresses = [each.__cuda_array_interface__["data"][0] for each in (a, b, c)]
+    addresses = [each.address for each in arrays]
     bare = BareLaunch(bytes(module.code), device, (*addresses, N))
 
     def call_prepared() -> None:

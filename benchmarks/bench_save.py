@@ -86,11 +86,16 @@ def main() -> int:
     module = devmod.create_with_fallback("cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])})
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         raw, bundle = Path(folder, "raw"), Path(folder, "k.devmod")
+
+        def write_and_hash() -> None:
+            write_raw(raw, code)
+            hashlib.sha256(code).digest()
+
         work: dict[str, Callable[[], object]] = {
             "raw write": lambda: write_raw(raw, code),
             "SHA-256 pass": lambda: hashlib.sha256(code).digest(),
             "devmod.save": lambda: devmod.save(module, bundle),
-            "write, then hash": lambda: (write_raw(raw, code), hashlib.sha256(code).digest()),
+            "write, then hash": write_and_hash,
         }
         times: dict[str, list[float]] = {name: [] for name in work}
         for _ in range(options.rounds):

@@ -51,7 +51,7 @@ struct Numbers { alpha: f32, n: u32 }
 @compute @workgroup_size(256)
 fn axpy(@builtin(global_invocation_id) at: vec3u) { if (at.x < numbers.n) { y[at.x] += numbers.alpha * x[at.x]; } }
 """
-SOURCES = {
+SOURCES: dict[str, dict[str, Any]] = {
     "opencl": {"axpy": OPENCL, "softmax": ROOT / "examples/opencl/softmax.cl"},
     "vulkan": {"axpy": VULKAN, "softmax": ROOT / "examples/vulkan/softmax.comp"},
     "webgpu": {"axpy": WEBGPU, "softmax": ROOT / "examples/webgpu/softmax.wgsl"},

@@ -40,7 +40,8 @@ class VendorDriver:
 
     def environment(self, driver: str = "ctypes") -> dict[str, str]:
         """Return the environment of a process that opens the driver with ctypes, or with pycuda."""
-        return os.environ | self._vendor.environment() | self._vendor.driver_variables(driver)
+        result: dict[str, str] = os.environ | self._vendor.environment() | self._vendor.driver_variables(driver)
+        return result
 
     def show(self) -> None:
         """Let the stand-in driver, which has no devices at first, have them."""
