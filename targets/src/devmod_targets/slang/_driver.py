@@ -21,7 +21,7 @@ from devmod_targets.authoring._process import compiler_folder, dependencies, dig
 from devmod_targets.slang._slang_process import symbol_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from devmod_targets.authoring import CompileRequest
@@ -293,18 +293,6 @@ def _check_entries(request: CompileRequest, entries: list[Entry], instances: Seq
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise request.error(f"the Slang source {request.name} has two entry points named {twice!r}", function=twice)
-
-
-def function_name(request: CompileRequest, entry: str, others: Container[str]) -> str:
-    """Return the name of an entry point's function: the source's stem for 'main'. Raise CompileError if another function has it."""
-    name = request.stem if entry == "main" else entry
-    if name in others:
-        raise request.error(
-            f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
-            f"{name!r}; pass another name in name=",
-            function=name,
-        )
-    return name
 
 
 class _Messages:

@@ -15,8 +15,9 @@ from devmod import Block, Member, Origin, Param
 from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_targets._languages import function_name
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
-from devmod_targets.slang._driver import function_name, translate
+from devmod_targets.slang._driver import translate
 from devmod_targets.slang._interface import member_bytes, numbers_of, read_arguments
 
 if TYPE_CHECKING:
