@@ -528,12 +528,11 @@ def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str, *
     Return the reason for each program that is left out, which it may be unless all jobs of the plan are `complete`.
     """
     manifest = plan.manifest
-    constants = None
+    nodes = [*modules]
     if manifest.constants.files:
         from devmod_targets.build.constants import load_constants
 
-        constants = load_constants(manifest.folder, manifest.constants)
-    nodes = [*modules, *([constants] if constants is not None else [])]
+        nodes.append(load_constants(manifest.folder, manifest.constants))
     root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=manifest.mixed)
     left_out: list[str] = []
     if manifest.programs:
