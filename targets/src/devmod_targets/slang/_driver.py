@@ -12,6 +12,7 @@ import re
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from devmod import Origin
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod_targets._executables import version_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from devmod_targets.authoring import CompileRequest
+    from devmod_targets.authoring import CompileRequest, Payload
 
 _WHEEL, _PROGRAM = "slangpy", "slangc"
 _EXTRA = "devmod-core[build-slang]"
@@ -96,6 +97,13 @@ class Translation(NamedTuple):
     rest: Sequence[str]
     sources: Mapping[str, str]
     files: Mapping[str, str]
+
+    def origin_of(self, payload: Payload) -> Origin:
+        """Return the origin of the result, of which the kind's compiler has made a payload."""
+        own = payload.origin
+        assert own is not None
+        toolchain = ", ".join(filter(None, (self.toolchain, own.toolchain)))
+        return Origin(own.target, toolchain, (*self.options, *own.options), self.sources)
 
 
 def translate(
