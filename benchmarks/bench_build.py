@@ -248,7 +248,7 @@ def dask() -> bool:
 
     from devmod_targets.build import jobs
     from devmod_targets.build.build import build_plan
-    from devmod_targets.build.manifest import Constants
+    from devmod_targets.build.manifest import Manifest
     from devmod_targets.build.plan import Job, Plan
 
     jobs.attempt = stand_in  # type: ignore[assignment]
@@ -263,7 +263,7 @@ def dask() -> bool:
                 with tempfile.TemporaryDirectory() as folder:
                     Path(folder, "k.cl").write_text("kernel void k(global float *x) {}\n")
                     each = tuple(Job(f"k{number}", folder, "k.cl", "opencl", name=f"k{number}") for number in range(count))
-                    plan = Plan("devmod.toml", folder, os.path.join(folder, "k.devmod"), each, Constants(), mixed=True)
+                    plan = Plan(Manifest("devmod.toml", folder, "k.devmod", (), (), mixed=True), each)
                     bare = timed(lambda: client.gather(client.map(bare_job, range(count), pure=False)))  # noqa: B023 - called here
                     began = time.perf_counter()
                     result = build_plan(plan, cache=False, dask=cluster.scheduler_address)

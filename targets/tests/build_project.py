@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from devmod_targets.build.jobs import attempt
-from devmod_targets.build.manifest import Constants
+from devmod_targets.build.manifest import Manifest
 from devmod_targets.build.plan import Job, Plan
 from devmod_targets.build.result import Outcome
 
@@ -46,7 +46,7 @@ def jobs_in(folder: Path, count: int) -> list[Job]:
 
 
 def plan_in(folder: Path, *jobs: Job) -> Plan:
-    return Plan("devmod.toml", str(folder), str(folder / "k.devmod"), jobs, Constants())
+    return Plan(Manifest("devmod.toml", str(folder), "k.devmod", (), ()), jobs)
 
 
 class InProcess:

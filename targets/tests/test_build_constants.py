@@ -21,9 +21,7 @@ from devmod_targets.build.manifest import Constants, ConstantsFile
 
 def load(folder: Path, *names: str | ConstantsFile, **functions: tuple[str, ...]) -> devmod.Module:
     files = tuple(name if isinstance(name, ConstantsFile) else ConstantsFile(name) for name in names)
-    module = load_constants(str(folder), Constants(files, tuple(functions.items())))
-    assert module is not None
-    return module
+    return load_constants(str(folder), Constants(files, tuple(functions.items())))
 
 
 def error_of(folder: Path, *names: str | ConstantsFile, **functions: tuple[str, ...]) -> str:

@@ -273,6 +273,8 @@ def test_the_time_of_the_build_is_refused(macro: str) -> None:
         f"<text>:4: {macro} is the time of the build, and equal sources give equal payloads; pass a text in defines= instead"
     )
     assert devmod.compile(f"// {macro}\n{SAXPY}", "cuda -arch=sm_90").format == "cubin"
+    lines = f'#line 7 "own.h"\n/*\n#line 20 "comment.h"\n*/ const char *built = {macro};\n'
+    assert refused(lines + SAXPY, "cuda -arch=sm_90").startswith(f"own.h:9: {macro} is the time of the build")
 
 
 @pytest.mark.row("R39", "R29")

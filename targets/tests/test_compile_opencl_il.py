@@ -79,6 +79,12 @@ def test_each_function_compiles() -> None:
             IL,
             "<text>:2: error: the function 'g' calls itself through 'f', and OpenCL C has no recursion: use a loop",
         ),
+        (
+            '// f(\nconstant char text[] = "f(";\n'
+            "int f(int n) { return n ? f(n - 1) : text[0]; }\nkernel void k(global int *x) { x[0] = f(x[1]); }",
+            IL,
+            "<text>:3: error: the function 'f' calls itself, and OpenCL C has no recursion: use a loop",
+        ),
         ("void f() {}", IL, "the OpenCL C source <text> has no kernel: mark a function with __kernel"),
         (
             AXPY,

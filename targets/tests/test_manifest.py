@@ -119,9 +119,7 @@ defines = { WIDTH = 16 }
 def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) -> None:
     result = plan(EXAMPLE)
     assert result == Plan(
-        "devmod.toml",
-        str(folder),
-        str(folder / "kernels.devmod"),
+        read_manifest(),
         (
             Job("twice", str(folder), "twice.cl", "opencl", name="twice", defines=(("WIDTH", 16),)),
             Job("twice", str(folder), "twice.comp", "vulkan", name="twice", defines=(("WIDTH", 16),)),
@@ -138,8 +136,8 @@ def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) ->
                 for arch in ("sm_80", "sm_90", "compute_90")
             ),
         ),
-        read_manifest().constants,
     )
+    assert result.output == str(folder / "kernels.devmod")
     assert str(result.jobs[2]) == "twice.cu for cuda -arch=sm_80"
     assert result.jobs[2].kind == "cuda"
 
@@ -334,10 +332,11 @@ def test_a_manifest_is_read_from_another_folder_by_any_name(folder: Path, monkey
 
 
 def test_the_settings_of_the_file() -> None:
-    result = plan(EXAMPLE + "[constants]\nfiles = []\n")
-    assert (result.mixed, result.with_sources, result.compress) == (False, False, "")
+    manifest = plan(EXAMPLE + "[constants]\nfiles = []\n").manifest
+    assert (manifest.mixed, manifest.with_sources, manifest.compress) == (False, False, "")
     result = plan('compress = "zstd:19"\nmixed = true\nwith_sources = true\n' + EXAMPLE.replace("kernels.devmod", "sub/../out/k.devmod"))
-    assert (result.mixed, result.with_sources, result.compress) == (True, True, "zstd:19")
+    manifest = result.manifest
+    assert (manifest.mixed, manifest.with_sources, manifest.compress) == (True, True, "zstd:19")
     assert result.output == str(Path.cwd() / "out" / "k.devmod")
 
 

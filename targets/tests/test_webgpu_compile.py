@@ -54,7 +54,8 @@ def test_an_entry_called_main_has_the_files_name(tmp_path: Path) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(TWO.replace("one", "main"), "webgpu", name="two")
     assert str(caught.value) == (
-        "the WGSL source <text> has the entries 'main' and 'two', and the function name of 'main' is also 'two'; pass another name in name="
+        "the WGSL source <text> has the entry points 'main' and 'two', and the function name of 'main' is also 'two'; "
+        "pass another name in name="
     )
 
 

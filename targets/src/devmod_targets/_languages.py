@@ -11,7 +11,7 @@ from devmod.targets import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from devmod import TargetSpec
     from devmod_targets.authoring import CompileRequest, Payload
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 SUBGROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 #: The symbols of an entry point without a name of its own. Metal has no ``main``, and compilers of shaders write another name there.
 MAIN_SYMBOLS = ("main", "main0")
+
+
+def function_name(request: CompileRequest, entry: str, others: Container[str]) -> str:
+    """Return the name of an entry point's function: the source's stem for 'main'. Raise CompileError if another function has it."""
+    name = request.stem if entry == "main" else entry
+    if name in others:
+        raise request.error(
+            f"the {request.language} source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is "
+            f"also {name!r}; pass another name in name=",
+            function=name,
+        )
+    return name
 
 
 def variants_of(target: Target) -> tuple[Target, ...]:

@@ -112,6 +112,26 @@ def header_files(package: str, folder: str = "headers") -> dict[str, str]:
     return dict(sorted(read(files(package) / folder, "")))
 
 
+#: What is no code of C: comments, strings and ``#line`` directives.
+_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*line[^\n]*', re.DOTALL | re.MULTILINE)
+_LINE = re.compile(r'#line (\d+) "(.*)"')
+
+
+def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:
+    """Return the file and the line of the first match of a pattern in code, by the ``#line`` directives, and the match.
+
+    Without a match, the result is `name`, the file in which the text starts, and "".
+    """
+    found = re.search(pattern, _NO_CODE.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text))
+    if not found:
+        return name, ""
+    start, line = 0, 1
+    for each in _NO_CODE.finditer(text, 0, found.start()):
+        if directive := _LINE.fullmatch(each[0]):
+            start, line, name = each.end() + 1, int(directive[1]), directive[2]
+    return f"{name}:{line + text.count(chr(10), start, found.start())}", found[0]
+
+
 #: A comment or a string of GLSL, HLSL and Slang.
 COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
 

@@ -87,10 +87,7 @@ def reproducible_output(case: Conformance) -> None:
 def origin(case: Conformance) -> None:
     """A compiled module has an origin with the target and the digests of the sources; it has no paths and is not in the module's bytes."""
     compiled, missing = False, None
-    for sample in case.samples:
-        if sample.compilation is None:
-            continue
-        text, target, options = sample.compilation
+    for sample, text, target, options in _compilations(case):
         if len(devmod.Target.parse(target).archs) > 1:
             continue  # the result is a bundle, and each module in it has an origin
         try:
@@ -130,10 +127,7 @@ def example_architectures(case: Conformance) -> None:
     unknown = [name for name in spec.needs_arch if name not in spec.languages.values()]
     require(not unknown, f"needs_arch names languages that the target spec lacks: {', '.join(unknown)}")
     compiled, missing = False, None
-    for sample in case.samples:
-        if sample.compilation is None:
-            continue
-        text, _, options = sample.compilation
+    for _, text, _, options in _compilations(case):
         language = options.get("language") or next(iter(spec.languages))
         language = spec.languages.get(language, language)
         if language not in spec.needs_arch:
@@ -152,6 +146,11 @@ def example_architectures(case: Conformance) -> None:
         raise Skip(reason if missing is None else f"no text can be compiled on this machine: {missing}")
 
 
+def _compilations(case: Conformance) -> list[tuple[Sample, str, str, dict[str, Any]]]:
+    """Return the samples that `Sample.compiled` created, each with its text, target and options."""
+    return [(sample, *sample.compilation) for sample in case.samples if sample.compilation is not None]
+
+
 def _compile(
     case: Conformance, texts: list[dict[str, Any]], folder: str, *, user: str = "", seed: str = "1", zone: str = EAST, **more: Any
 ) -> list[Any]:
@@ -166,10 +165,7 @@ def _compile(
 def _texts(case: Conformance) -> list[dict[str, Any]]:
     """Return the texts of the compiled samples as JSON, for another process."""
     results = []
-    for sample in case.samples:
-        if sample.compilation is None:
-            continue
-        text, target, options = sample.compilation
+    for _, text, target, options in _compilations(case):
         rest = {name: value for name, value in options.items() if name != "fmap"}
         declared = options.get("fmap")
         functions = json.dumps({"func_info": {name: function_to_json(info) for name, info in declared.items()}}) if declared else ""

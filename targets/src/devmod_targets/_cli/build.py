@@ -86,12 +86,13 @@ def command(
     place = False if no_cache else cache or True
 
     def plan_now() -> Plan:
-        plan = plan_of(read_manifest(manifest), targets, strict=strict)
-        return plan._replace(compress=plan.compress if compress is None else compress, with_sources=plan.with_sources or with_sources)
+        own = read_manifest(manifest)
+        own = own._replace(compress=own.compress if compress is None else compress, with_sources=own.with_sources or with_sources)
+        return plan_of(own, targets, strict=strict)
 
     def build() -> BuildResult:
         plan = plan_now()
-        progress = progress_for(plan.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
+        progress = progress_for(plan.manifest.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
         result = build_plan(
             plan,
             output,

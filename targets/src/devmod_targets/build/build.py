@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.cache import Entries
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.cluster import Cluster
+    from devmod_targets.build.manifest import Manifest
     from devmod_targets.build.plan import Job, Plan
 
     #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
@@ -129,7 +130,7 @@ def build_plan(
     """Build a plan. The parameters are those of `build_manifest`."""
     if workers is not None and workers < 1:
         raise devmod.ArgumentError(f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers")
-    path, within = (plan.output, plan.folder) if output is None else (os.path.abspath(file_name(output)), "")
+    path, within = (plan.output, plan.manifest.folder) if output is None else (os.path.abspath(file_name(output)), "")
     if not path.endswith(".devmod"):
         raise devmod.ArgumentError(f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}", argument="output")
     if not allow_python:
@@ -142,9 +143,9 @@ def _check_sources(plan: Plan) -> None:
     job = next(filter(toolchains.executes_source, plan.jobs), None)
     if job is not None:
         raise FormatError(
-            f"{plan.manifest} is not built: {job.source!r} of the kernel {job.kernel!r} is a Python file, and its compile for {job.kind} "
-            "executes it. A manifest may come from a stranger, so look at the file, and then allow it: devmod build --allow-python, or "
-            "devmod.build(allow_python=True)"
+            f"{plan.manifest.path} is not built: {job.source!r} of the kernel {job.kernel!r} is a Python file, and its compile for "
+            f"{job.kind} executes it. A manifest may come from a stranger, so look at the file, and then allow it: "
+            "devmod build --allow-python, or devmod.build(allow_python=True)"
         )
 
 
@@ -223,7 +224,7 @@ class _Build:
         versions = toolchains.toolchain_of if cluster is None else cluster.toolchain_of([task.job for task in self._tasks])
         for task in self._tasks:
             try:
-                task.find_inputs(tree, versions, with_sources=self._plan.with_sources)
+                task.find_inputs(tree, versions, with_sources=self._plan.manifest.with_sources)
             except OSError as error:
                 result.append((task, error))
         return result
@@ -235,7 +236,7 @@ class _Build:
         keys = [task.key for task in self._tasks]
         if self._entries is None or not all(keys):
             return ""
-        return record_of(self._plan, keys)
+        return record_of(self._plan.manifest, keys)
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
         for task, (warnings, reports) in zip(self._tasks, texts, strict=True):
@@ -285,7 +286,7 @@ class _Build:
         from devmod_targets.build.jobs import attempt
 
         leaders = [group[0] for group in members]
-        with_sources = self._plan.with_sources
+        with_sources = self._plan.manifest.with_sources
         if cluster is not None:
             closures = [task.closure for task in leaders if task.closure is not None]
             return members, cluster.run([task.job for task in leaders], closures, partial_call(attempt, with_sources=with_sources))
@@ -362,7 +363,7 @@ class _Build:
         modules = tuple({id(module): module for _, module in built}.values())  # equal jobs have one module
         result = self._result(modules)
         complete = not result.failures
-        has_content = bool(modules or (complete and self._plan.constants.files))
+        has_content = bool(modules or (complete and self._plan.manifest.constants.files))
         if not has_content or not (complete or partial):
             return result
         check_functions(built)
@@ -396,7 +397,7 @@ def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[
     for job in plan.jobs:
         task = Task(job)
         try:
-            task.find_inputs(tree, toolchains.toolchain_of, with_sources=plan.with_sources)
+            task.find_inputs(tree, toolchains.toolchain_of, with_sources=plan.manifest.with_sources)
             status = "cached" if entries is not None and task.key and entries.read(task.key) is not None else "compile"
         except OSError:
             status = "missing"
@@ -476,7 +477,7 @@ def input_files(plan: Plan) -> list[str]:
         A source cannot be read.
     """
     tree = SourceTree()
-    others = map(os.path.split, (os.path.abspath(plan.manifest), *constant_files(plan)))
+    others = map(os.path.split, (os.path.abspath(plan.manifest.path), *constant_files(plan.manifest)))
     paths = {os.path.join(os.path.realpath(folder), name) for folder, name in others}
     for job in plan.jobs:
         paths.update(job_closure(job, tree).files)
@@ -486,15 +487,15 @@ def input_files(plan: Plan) -> list[str]:
 # -- The file of a build, and the check whether it is current.
 
 
-def record_of(plan: Plan, keys: Sequence[str]) -> str:
+def record_of(manifest: Manifest, keys: Sequence[str]) -> str:
     """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings, its constants and its programs."""
-    settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants, plan.programs))
-    return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(plan)))
+    settings = repr((manifest.mixed, manifest.with_sources, manifest.compress, manifest.constants, manifest.programs))
+    return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(manifest)))
 
 
-def constant_files(plan: Plan) -> list[str]:
+def constant_files(manifest: Manifest) -> list[str]:
     """Return the paths of the files with constants."""
-    return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
+    return [os.path.join(manifest.folder, *each.path.split("/")) for each in manifest.constants.files]
 
 
 def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]] | None:
@@ -514,10 +515,10 @@ def store_record(path: str, record: str, texts: Sequence[tuple[Sequence[str], Se
 
 def check_output(plan: Plan) -> None:
     """Raise FormatError if the output of the manifest, which may come from a stranger, has a symbolic link in the manifest's folder."""
-    problem = path_problem(plan.output, plan.folder)
+    problem = path_problem(plan.output, plan.manifest.folder)
     if problem:
         raise FormatError(
-            f"the output of {plan.manifest} is not written: {problem}. Remove it, or name the file: devmod build --output FILE"
+            f"the output of {plan.manifest.path} is not written: {problem}. Remove it, or name the file: devmod build --output FILE"
         )
 
 
@@ -526,18 +527,18 @@ def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str, *
 
     Return the reason for each program that is left out, which it may be unless all jobs of the plan are `complete`.
     """
-    constants = None
-    if plan.constants.files:
+    manifest = plan.manifest
+    nodes = [*modules]
+    if manifest.constants.files:
         from devmod_targets.build.constants import load_constants
 
-        constants = load_constants(plan.folder, plan.constants)
-    nodes = [*modules, *([constants] if constants is not None else [])]
-    root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
+        nodes.append(load_constants(manifest.folder, manifest.constants))
+    root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=manifest.mixed)
     left_out: list[str] = []
-    if plan.programs:
+    if manifest.programs:
         from devmod_targets.build.programs import add_programs
 
-        root, left_out = add_programs(plan, root, complete=complete and plan.is_whole)
+        root, left_out = add_programs(manifest, root, complete=complete and plan.is_whole)
     with noting_interrupts(path):
-        devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources, within=within)
+        devmod.save(root, path, compress=manifest.compress or None, with_sources=manifest.with_sources, within=within)
     return left_out

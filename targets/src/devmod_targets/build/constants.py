@@ -36,8 +36,8 @@ class _Tensor(NamedTuple):
     data: Binary
 
 
-def load_constants(folder: str, constants: Constants) -> Module | None:
-    """Return the const_loader of a manifest's constants; None if it has none.
+def load_constants(folder: str, constants: Constants) -> Module:
+    """Return the const_loader of a manifest's constants.
 
     The bytes depend on the names and the arrays alone: not on the order of the files.
 
@@ -55,8 +55,6 @@ def load_constants(folder: str, constants: Constants) -> Module | None:
     OSError
         A file cannot be read.
     """
-    if not constants.files:
-        return None
     tensors: dict[str, _Tensor] = {}
     owners: dict[str, str] = {}
     for file in constants.files:

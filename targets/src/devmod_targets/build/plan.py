@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from devmod import Module
-    from devmod_targets.build.manifest import Aliases, Blocks, Constants, Define, Locals, Manifest, ProgramEntry, Source
+    from devmod_targets.build.manifest import Aliases, Blocks, Define, Locals, Manifest, Source
     from devmod_targets.build.matrix import Use
 
 
@@ -112,41 +112,29 @@ class Job(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The jobs of a build, and the settings of the file that it writes.
+    """The jobs of a build.
 
     Parameters
     ----------
     manifest
-        The path of the manifest, as the caller named it.
-    folder
-        The absolute path of the manifest's folder.
-    output
-        The absolute path of the bundle.
+        The manifest, which has the settings of the file that the build writes.
     jobs
         The jobs, in the order of the manifest. The modules of the bundle have the same order.
-    constants
-        The constants of the bundle.
-    programs
-        The programs of the bundle.
     is_whole
         Whether the jobs are those of all targets.
-    mixed, with_sources, compress
-        The settings of `devmod.bundle` and `devmod.save`.
     notes
         Sentences for the user, such as about settings that a target does not use.
     """
 
-    manifest: str
-    folder: str
-    output: str
+    manifest: Manifest
     jobs: tuple[Job, ...]
-    constants: Constants
-    programs: tuple[ProgramEntry, ...] = ()
     is_whole: bool = True
-    mixed: bool = False
-    with_sources: bool = False
-    compress: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> str:
+        """The absolute path of the bundle."""
+        return os.path.join(self.manifest.folder, *self.manifest.output.split("/"))
 
 
 def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bool = False) -> Plan:
@@ -174,19 +162,8 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
         for use in uses_of(manifest, kernel)
         if not chosen or any(covers(target, use.variant) for target in chosen)
     ]
-    return Plan(
-        manifest.path,
-        manifest.folder,
-        os.path.join(manifest.folder, *manifest.output.split("/")),
-        tuple(_job(manifest, use, *source) for use in uses for source in use.sources),
-        manifest.constants,
-        manifest.programs,
-        not chosen,
-        manifest.mixed,
-        manifest.with_sources,
-        manifest.compress,
-        tuple(dict.fromkeys(macro_notes(uses))),
-    )
+    jobs = tuple(_job(manifest, use, *source) for use in uses for source in use.sources)
+    return Plan(manifest, jobs, not chosen, tuple(dict.fromkeys(macro_notes(uses))))
 
 
 def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:

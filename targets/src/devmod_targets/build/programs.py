@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from devmod import Module
     from devmod_targets.build.document import KeyPath
-    from devmod_targets.build.manifest import ProgramEntry
-    from devmod_targets.build.plan import Plan
+    from devmod_targets.build.manifest import Manifest, ProgramEntry
 
 
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:
@@ -56,13 +55,13 @@ def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str]
                 add(("programs", name, "backward"), str(error).partition(": backward: ")[2])
 
 
-def add_programs(plan: Plan, module: Module, *, complete: bool) -> tuple[Module, list[str]]:
-    """Return a module with the programs of a plan, and for each that is left out the reason.
+def add_programs(manifest: Manifest, module: Module, *, complete: bool) -> tuple[Module, list[str]]:
+    """Return a module with the programs of a manifest, and for each that is left out the reason.
 
     Parameters
     ----------
-    plan
-        The plan.
+    manifest
+        The manifest.
     module
         The kernels and the constants.
     complete
@@ -76,7 +75,7 @@ def add_programs(plan: Plan, module: Module, *, complete: bool) -> tuple[Module,
     reasons = []
     known = {*module}
     parts: Parts | None = None
-    for entry in plan.programs:
+    for entry in manifest.programs:
         program, _ = _parse(entry)
         missing = [] if complete else [name for name in program.kernels if name not in known]
         if missing:
@@ -88,8 +87,8 @@ def add_programs(plan: Plan, module: Module, *, complete: bool) -> tuple[Module,
             known.add(entry.name)
         except FormatError as error:
             place, text = _mistake(entry, error)
-            problem = read_document(plan.manifest).problem(("programs", entry.name, *place), text)
-            raise ManifestError(plan.manifest, [problem]) from None
+            problem = read_document(manifest.path).problem(("programs", entry.name, *place), text)
+            raise ManifestError(manifest.path, [problem]) from None
     return (module if parts is None else parts.module()), reasons
 
 

@@ -136,7 +136,7 @@ class _Inputs:
 
     def _add_plan(self, plan: Plan) -> None:
         tree = SourceTree()
-        for path in constant_files(plan):
+        for path in constant_files(plan.manifest):
             self._add(path)
         for job in plan.jobs:
             self._add(job.path)

@@ -14,6 +14,7 @@ from devmod.errors import CompileError
 from devmod.targets.cuda import SPEC
 from devmod_readers.options.cuda import check_options, check_values, writes_folders
 from devmod_targets._included import unresolved_names
+from devmod_targets._text import find_code
 from devmod_targets.authoring import CompileRequest, Payload, complete_source, warn_caller
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
@@ -36,15 +37,12 @@ if TYPE_CHECKING:
     from devmod_targets.cuda.signatures.source import SourceKernels
 
 
-_CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
-#: Comments and strings, in which a macro's name is no macro.
-_QUOTED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*line[^\n]*', re.DOTALL | re.MULTILINE)
+_CLOCK = r"\b__(?:DATE|TIME|TIMESTAMP)__\b"
 #: The characters in which PTX is recognized.
 _HEAD = 1 << 14
 #: The start of PTX, after comments. No C++ program begins so.
 _PTX = re.compile(r"\s*(?:(?://[^\n]*\n|/\*[^*]*\*/)\s*)*\.version\s")
 _INLINING = re.compile(r"--?(?:opt-info|optimization-info)=inline")
-_LINE = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -195,15 +193,11 @@ def _warnings(title: str, programs: Sequence[nvrtc.Program], folders: Sequence[s
 
 def _check_clock(text: str, name: str) -> None:
     """Raise CompileError for a macro whose value is the time of the build (R38)."""
-    if not _CLOCK.search(text):
+    if not re.search(_CLOCK, text):
         return
-    match = _CLOCK.search(_QUOTED.sub(lambda quoted: re.sub(r"[^\n]", " ", quoted[0]), text))
-    if match:
-        start, line = 0, 1
-        for directive in _LINE.finditer(text, 0, match.start()):
-            start, line, name = directive.end() + 1, int(directive[1]), directive[2]
-        line += text.count("\n", start, match.start())
-        raise clock_error(f"{name}:{line}", match[0])
+    place, macro = find_code(_CLOCK, text, name)
+    if macro:
+        raise clock_error(place, macro)
 
 
 def _check_line_names(options: Sequence[str], names: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.errors import CompileError, compile_error
-from devmod_targets._text import header_text
+from devmod_targets._text import find_code, header_text
 from devmod_targets.authoring import warn_caller
 from devmod_targets.authoring.zig import run_zig, toolchain
 
@@ -118,25 +118,9 @@ class ClangProgram(NamedTuple):
         return toolchain()
 
 
-_LINE = re.compile(r'^#line (\d+) "(.*)"$')
-_QUOTED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-
-
 def call_place(request: CompileRequest, source: SelfContainedSource, name: str) -> str:
     """Return the file and the line of the first call of a function; the file alone if a macro has the name."""
-    text = _QUOTED.sub(
-        lambda quoted: quoted[0] if "\n" not in quoted[0] and quoted[0][0] == '"' else re.sub(r"[^\n]", " ", quoted[0]), source.text
-    )
-    file, number = request.name, 0
-    call = re.compile(rf"\b{re.escape(name)}\s*\(")
-    for line in text.split("\n"):
-        number += 1
-        directive = _LINE.match(line)
-        if directive:
-            file, number = directive[2], int(directive[1]) - 1
-        elif call.search(line):
-            return f"{file}:{number}"
-    return request.name
+    return find_code(rf"\b{re.escape(name)}\s*\(", source.text, request.name)[0]
 
 
 #: The name in a mangled symbol.

@@ -12,6 +12,7 @@ import re
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from devmod import Origin
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod_targets._executables import version_of
@@ -21,10 +22,10 @@ from devmod_targets.authoring._process import compiler_folder, dependencies, dig
 from devmod_targets.slang._slang_process import symbol_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from devmod_targets.authoring import CompileRequest
+    from devmod_targets.authoring import CompileRequest, Payload
 
 _WHEEL, _PROGRAM = "slangpy", "slangc"
 _EXTRA = "devmod-core[build-slang]"
@@ -96,6 +97,13 @@ class Translation(NamedTuple):
     rest: Sequence[str]
     sources: Mapping[str, str]
     files: Mapping[str, str]
+
+    def origin_of(self, payload: Payload) -> Origin:
+        """Return the origin of the result, of which the kind's compiler has made a payload."""
+        own = payload.origin
+        assert own is not None
+        toolchain = ", ".join(filter(None, (self.toolchain, own.toolchain)))
+        return Origin(own.target, toolchain, (*self.options, *own.options), self.sources)
 
 
 def translate(
@@ -293,18 +301,6 @@ def _check_entries(request: CompileRequest, entries: list[Entry], instances: Seq
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise request.error(f"the Slang source {request.name} has two entry points named {twice!r}", function=twice)
-
-
-def function_name(request: CompileRequest, entry: str, others: Container[str]) -> str:
-    """Return the name of an entry point's function: the source's stem for 'main'. Raise CompileError if another function has it."""
-    name = request.stem if entry == "main" else entry
-    if name in others:
-        raise request.error(
-            f"the Slang source {request.name} has the entry points 'main' and {name!r}, and the function name of 'main' is also "
-            f"{name!r}; pass another name in name=",
-            function=name,
-        )
-    return name
 
 
 class _Messages:

@@ -45,8 +45,6 @@ class Argument(NamedTuple):
 
     Attributes
     ----------
-    name
-        Its name for callers.
     path
         The names from the parameter to it: ("p", "out").
     kind
@@ -72,7 +70,6 @@ class Argument(NamedTuple):
         Whether it is a parameter of the file.
     """
 
-    name: str
     path: tuple[str, ...]
     kind: str
     type: str
@@ -82,6 +79,11 @@ class Argument(NamedTuple):
     size: int
     block: int
     is_global: bool
+
+    @property
+    def name(self) -> str:
+        """Its name for callers."""
+        return "_".join(self.path)
 
 
 class ValueBlock(NamedTuple):
@@ -132,9 +134,12 @@ class _Reader:
         self._blocks: list[ValueBlock] = []
         self._constants: dict[int, str] = {}
         self._members = 0
+        #: Whether `read` is at the parameters of the file.
+        self._is_global = True
 
     def read(self) -> Arguments:
         for is_global, parameters in ((True, self._entry.globals), (False, self._entry.reflection.get("parameters", []))):
+            self._is_global = is_global
             for each in parameters:
                 parameter = self._map(each, "a parameter")
                 places = self._places(parameter)
@@ -142,7 +147,7 @@ class _Reader:
                 if "specializationConstant" in places:
                     self._constants[places["specializationConstant"][1]] = self._name(parameter)
                 elif places:
-                    self._add((self._name(parameter),), parameter, places, is_global=is_global)
+                    self._add((self._name(parameter),), parameter, places)
         names = [argument.name for argument in self._arguments]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -167,7 +172,6 @@ class _Reader:
         variable: Mapping[str, Any],
         places: Mapping[str, tuple[int, int, int]],
         *,
-        is_global: bool,
         base: Mapping[str, tuple[int, int]] | None = None,
         block: int = -1,
     ) -> None:
@@ -181,24 +185,22 @@ class _Reader:
         }
         kind = type_.get("kind")
         if kind in ("constantBuffer", "parameterBlock"):
-            self._add_constant_buffer(path, type_, places, is_global=is_global)
+            self._add_constant_buffer(path, type_, places)
             return
         if kind == "struct" and (set(places) - {"uniform"} or self._is_resource(type_)):
-            self._add_value(path, type_, places, is_global=is_global, block=block)
+            self._add_value(path, type_, places, block=block)
             inner = {category: (space, index) for category, (space, index, _) in places.items()}
             for field in self._fields(type_):
                 if self._is_resource(field.get("type")):
                     name = self._name(field)
-                    self._add((*path, name), field, self._places(field), is_global=is_global, base=inner, block=block)
+                    self._add((*path, name), field, self._places(field), base=inner, block=block)
             return
         if kind in ("resource", "samplerState"):
-            self._add_resource(path, type_, places, is_global=is_global)
+            self._add_resource(path, type_, places)
         else:
-            self._add_value(path, type_, places, is_global=is_global, block=block)
+            self._add_value(path, type_, places, block=block)
 
-    def _add_constant_buffer(
-        self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]], *, is_global: bool
-    ) -> None:
+    def _add_constant_buffer(self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]]) -> None:
         category, (space, index, _) = next((each for each in places.items() if each[0] != "uniform"), ("uniform", (0, 0, 0)))
         element = self._map(type_.get("elementType"), "a type")
         layout = self._map(type_.get("elementVarLayout"), "a layout")
@@ -206,29 +208,23 @@ class _Reader:
         if "uniform" in inner and fields.get("kind") not in ("array", "matrix"):  # with padding that the code need not have
             inner["uniform"] = (*inner["uniform"][:2], 0)
         if category == "subElementRegisterSpace":
-            if not is_global:  # Slang's reflection does not have its place
+            if not self._is_global:  # Slang's reflection does not have its place
                 raise self._unsupported(path, "a ParameterBlock of an entry point", "declare it outside of the function")
             category, space, index = "descriptorTableSlot", index, 0
         if category == "uniform" and inner and len(path) > 1:
             raise self._unsupported(path, "a constant buffer inside of uniform parameters", "declare it as a parameter")
-        self._blocks.append(ValueBlock(path, path[-1], (category, space, index), is_global))
+        self._blocks.append(ValueBlock(path, path[-1], (category, space, index), self._is_global))
         number = len(self._blocks) - 1
         base = dict.fromkeys(("descriptorTableSlot", "constantBuffer"), (space, index))
         if element.get("kind") == "struct" and "name" not in element:  # a cbuffer
             for field in self._fields(fields):
-                self._add((self._name(field),), field, self._places(field), is_global=is_global, base=base, block=number)
+                self._add((self._name(field),), field, self._places(field), base=base, block=number)
             return
         self._blocks[number] = self._blocks[number]._replace(record="")
-        self._add(path, {"type": fields}, inner, is_global=is_global, base=base, block=number)
+        self._add(path, {"type": fields}, inner, base=base, block=number)
 
     def _add_value(
-        self,
-        path: tuple[str, ...],
-        type_: Mapping[str, Any],
-        places: Mapping[str, tuple[int, int, int]],
-        *,
-        is_global: bool,
-        block: int,
+        self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]], *, block: int
     ) -> None:
         if "uniform" not in places:
             if set(places) - {"uniform"} and type_.get("kind") != "struct":
@@ -236,12 +232,12 @@ class _Reader:
             return
         _, offset, size = places["uniform"]
         if block < 0:
-            own = ValueBlock((), "", None, is_global)
+            own = ValueBlock((), "", None, self._is_global)
             if own not in self._blocks:
                 self._blocks.append(own)
             block = self._blocks.index(own)
         if type_.get("kind") == "pointer":
-            self._append(path, "scalar", "handle", "rw", (), ("uniform", 0, offset), 8, block, is_global=is_global)
+            self._arguments.append(Argument(path, "scalar", "handle", "rw", (), ("uniform", 0, offset), 8, block, self._is_global))
             return
         member = self._member(path, "", type_, 0, size, 0)
         if member is None:  # a struct of resources alone
@@ -250,19 +246,17 @@ class _Reader:
         size = size or member_bytes(member)
         is_number = not (member.members or member.shape)
         type_name, members = (member.type, ()) if is_number else ("", members)
-        self._append(path, "scalar", type_name, "", members, ("uniform", 0, offset), size, block, is_global=is_global)
+        self._arguments.append(Argument(path, "scalar", type_name, "", members, ("uniform", 0, offset), size, block, self._is_global))
 
-    def _add_resource(
-        self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]], *, is_global: bool
-    ) -> None:
+    def _add_resource(self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]]) -> None:
         category, (space, index, size) = next(iter(places.items()))
         place = category, space, index
         if type_.get("kind") == "samplerState":
-            self._append(path, "sampler", "", "", (), place, 0, -1, is_global=is_global)
+            self._arguments.append(Argument(path, "sampler", "", "", (), place, 0, -1, self._is_global))
             return
         shape, access = type_.get("baseShape"), type_.get("access")
         if shape == "byteAddressBuffer" and access in _ACCESS:
-            self._append(path, "buffer", "uint32", _ACCESS[access], (), place, size, -1, is_global=is_global)
+            self._arguments.append(Argument(path, "buffer", "uint32", _ACCESS[access], (), place, size, -1, self._is_global))
         elif shape == "structuredBuffer" and access in _ACCESS:
             member = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if member is None:
@@ -270,31 +264,16 @@ class _Reader:
             is_number = not (member.members or member.shape)
             members = () if is_number else member.members if member.members and not member.shape else (member,)
             element = member.type if is_number else ""
-            self._append(path, "buffer", element, _ACCESS[access], members, place, size, -1, is_global=is_global)
+            self._arguments.append(Argument(path, "buffer", element, _ACCESS[access], members, place, size, -1, self._is_global))
         elif shape in _IMAGES and access in _ACCESS and not type_.get("multisample"):
             image = _IMAGES[shape] + ("_array" if type_.get("array") else "")
             kind = "combined" if type_.get("combined") else "image"
             texel = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if texel is None or texel.members or texel.shape:
                 raise self._unsupported(path, *self._what(type_))
-            self._append(path, kind, image, _ACCESS[access], (texel,), place, size, -1, is_global=is_global)
+            self._arguments.append(Argument(path, kind, image, _ACCESS[access], (texel,), place, size, -1, self._is_global))
         else:
             raise self._unsupported(path, *self._what(type_))
-
-    def _append(
-        self,
-        path: tuple[str, ...],
-        kind: str,
-        type_: str,
-        access: str,
-        members: tuple[Member, ...],
-        place: tuple[str, int, int],
-        size: int,
-        block: int,
-        *,
-        is_global: bool,
-    ) -> None:
-        self._arguments.append(Argument("_".join(path), path, kind, type_, access, members, place, size, block, is_global))
 
     # -- types
 

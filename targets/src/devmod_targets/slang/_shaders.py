@@ -11,12 +11,13 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from devmod import Block, Member, Origin, Param
+from devmod import Block, Member, Param
 from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_targets._languages import function_name
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
-from devmod_targets.slang._driver import function_name, translate
+from devmod_targets.slang._driver import translate
 from devmod_targets.slang._interface import member_bytes, numbers_of, read_arguments
 
 if TYPE_CHECKING:
@@ -80,8 +81,6 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     by_symbol = {function.symbol: name for name, function in functions.items()}
     chosen = {name: payloads[name if name in payloads else by_symbol[info.name]] for name, info in fmap.items()}
     first = next(iter(payloads.values()))
-    origin = first.origin
-    assert origin is not None
     texts: dict[str, list[str]] = {}
     for payload in payloads.values():
         for key, text in (payload.source or {}).items():
@@ -92,12 +91,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
         first.fmt,
         fmap,
         {key: "\n".join(each) for key, each in texts.items()},
-        Origin(
-            str(request.target),
-            ", ".join(filter(None, (translation.toolchain, origin.toolchain))),
-            (*translation.options, *origin.options),
-            translation.sources,
-        ),
+        translation.origin_of(first),
         translation.files,
         validator=first.validator,
         unvalidated=first.unvalidated,

@@ -10,13 +10,13 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devmod import Member, Origin, Param
+from devmod import Member, Param
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
+from devmod_targets._languages import function_name
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
-from devmod_targets.slang._driver import function_name
 from devmod_targets.slang._interface import numbers_of, read_arguments
 
 if TYPE_CHECKING:
@@ -383,13 +383,11 @@ def finish(
     for each in functions:
         name = function_name(request, each.name, reflected)
         reflected[name] = _function(request, each, found, blocks)
-    spec, origin = find_spec(request.target.kind), payload.origin
+    spec = find_spec(request.target.kind)
     assert spec is not None
-    assert origin is not None
-    toolchain = ", ".join(filter(None, (translation.toolchain, origin.toolchain)))
     return payload.replace(
         fmap={name: _packed(info) for name, info in merge_declared(spec, reflected, request.fmap).items()},
-        origin=Origin(origin.target, toolchain, (*translation.options, *origin.options), translation.sources),
+        origin=translation.origin_of(payload),
         files={**(payload.files or {}), **translation.files},
     )
 

@@ -6,6 +6,7 @@ import os
 import re
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 from devmod import Origin
 from devmod.backend import find_program
@@ -27,7 +28,6 @@ from devmod_targets.authoring import (
 from devmod_targets.authoring._process import compiler_folder, run_program
 from devmod_targets.vulkan import _slangpy
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -211,13 +211,11 @@ _PROJECTS = {"glslangValidator": "glslang", "glslc": "shaderc"}
 _VERSION = r"(?:Glslang Version: (?:\d+:)?|SPIRV-Tools v|shaderc v?|dxcompiler\D*)(\d+(?:\.\d+)+)"
 
 
-class Environment:
+class Environment(NamedTuple):
     """The versions of Vulkan and of SPIR-V that a shader is compiled for, such as "1.1" and "1.3"."""
 
-    __slots__ = ("spirv", "vulkan")
-
-    def __init__(self, vulkan: str, spirv: str) -> None:
-        self.vulkan, self.spirv = vulkan, spirv
+    vulkan: str
+    spirv: str
 
     @property
     def tool_name(self) -> str:
@@ -225,7 +223,7 @@ class Environment:
         return "vulkan1.1spv1.4" if (self.vulkan, self.spirv) == ("1.1", "1.4") else f"vulkan{self.vulkan}"
 
 
-class Compiler:
+class Compiler(NamedTuple):
     """An installed compiler.
 
     Attributes
@@ -234,10 +232,8 @@ class Compiler:
         The name and the path of its program.
     """
 
-    __slots__ = ("name", "path")
-
-    def __init__(self, name: str, path: str) -> None:
-        self.name, self.path = name, path
+    name: str
+    path: str
 
     @property
     def toolchain(self) -> str:

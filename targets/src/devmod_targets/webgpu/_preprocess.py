@@ -107,13 +107,10 @@ class _Condition:
         self.has_else = False
 
 
-class _End:
+class _End(NamedTuple):
     """The end of the expansion of a macro, among the tokens that are read again."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
 
 class _Final(str):

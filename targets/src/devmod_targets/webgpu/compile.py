@@ -22,6 +22,7 @@ from __future__ import annotations
 from devmod import Origin
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
+from devmod_targets._languages import function_name
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,
@@ -77,14 +78,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     unvalidated, unsupported = check(source.text, request.name)
     doubts = [each for each in (unknown_names if unvalidated else "", unsupported) if each]
     warn_caller(request, [layout_warning] if layout_warning else [], doubts=doubts)
-    if "main" in entries and request.stem != "main":
-        if request.stem in entries:
-            raise request.error(
-                f"the WGSL source {request.name} has the entries 'main' and {request.stem!r}, and the function name of 'main' is also "
-                f"{request.stem!r}; pass another name in name=",
-                function=request.stem,
-            )
-        entries = {request.stem if name == "main" else name: each for name, each in entries.items()}
+    entries = {function_name(request, name, {*entries} - {name}): each for name, each in entries.items()}
     fmap = merge_declared(SPEC, entries, request.fmap)
     code = source.text.encode()
     origin = Origin(str(request.target), _TOOLCHAIN, [f"-D{name}={value}" for name, value in defines.items()], source.sources)
