@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from devmod.errors import CompileError, FormatError
-from devmod_readers.wgsl import check_for_naga, read_wgsl
 from devmod_runtime import RuntimeModule, source_text
 
 TYPE_CHECKING = False
@@ -49,6 +48,8 @@ class WebGPUModule(RuntimeModule):
         return self.once(("text", id(code)), lambda: self._read_text(entry, code))
 
     def _read_text(self, entry: str, code: bytes | memoryview) -> str:
+        from devmod_readers.wgsl import check_for_naga
+
         text = source_text("webgpu", f"the webgpu shader {entry!r}", code)
         # wgpu also accepts GLSL. Only WGSL may reach it.
         if "@compute" not in text.replace(" ", ""):
@@ -58,6 +59,7 @@ class WebGPUModule(RuntimeModule):
 
     def reflected(self, text: str) -> dict[str, ReflectedFunction]:
         """Return the compute entry points of a text; none if devmod's reader refuses it, and the device's compiler decides."""
+        from devmod_readers.wgsl import read_wgsl
 
         def read() -> dict[str, ReflectedFunction]:
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from devmod.errors import CompileError
-from devmod_readers.wgsl import naga_message
 from devmod_webgpu import _driver
 from devmod_webgpu._driver import launch_error, wgpu
 
@@ -33,6 +32,8 @@ def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
     except _driver.Error as error:
         if _driver.is_lost(error):
             raise launch_error("a shader cannot be compiled", device, error) from error
+        from devmod_readers.wgsl import naga_message
+
         raise CompileError(
             f"{device.name} cannot build the webgpu source: {naga_message(str(error), f'{entry}.wgsl', text)}",
             kind="webgpu",

@@ -107,15 +107,22 @@ _HEADLINE = re.compile(r"^(?:Shader '.*?' parsing error: |Shader validation erro
 _LONGEST_LINE = 160
 
 
-def message(report: str, name: str, text: str) -> str:
-    """Return a message with location, error and reasons in the first line, then the source line.
+def naga_message(report: str, name: str, text: str) -> str:
+    """Turn a report of naga into a message.
 
     Parameters
     ----------
     report
         naga's output, as its command, wgpu and wgpu-native print it.
-    name, text
-        The source's name, and the source.
+    name
+        The source's name.
+    text
+        The source. Its `line_marker` comments give the user's file and line.
+
+    Returns
+    -------
+    str
+        The location, the error and its reasons in the first line, then the source line.
     """
     lines = report.splitlines()
     place = next((number for number, line in enumerate(lines) if _ARROW.match(line)), len(lines))

@@ -42,9 +42,52 @@ WEBGPU_FEATURES = {
 }
 
 
-def survey(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
-    """Return the entry points of a text and its warnings; see `devmod_readers.wgsl.survey_wgsl`."""
-    entries, reader = read(text, name)
+def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
+    """Read the compute entry points of a WGSL text.
+
+    Parameters
+    ----------
+    text, name
+        The text, and its name in messages.
+    constants
+        Values of its overrides by name, which replace the defaults in workgroup sizes.
+
+    Returns
+    -------
+    dict of str to ReflectedFunction
+        The compute entry points by name, in the order of the text.
+
+    Raises
+    ------
+    CompileError
+        The text is not valid WGSL, or devmod cannot call one of its entry points.
+    """
+    return _read(text, name, constants)[0]
+
+
+def survey_wgsl(text: str, name: str) -> tuple[dict[str, ReflectedFunction], str, str]:
+    """Read the compute entry points of a WGSL text, and collect warnings about it.
+
+    Parameters
+    ----------
+    text, name
+        The text, and its name in messages.
+
+    Returns
+    -------
+    dict of str to ReflectedFunction
+        The entry points, as from `read_wgsl`.
+    str
+        A warning about unknown identifiers; "" if there are none.
+    str
+        A warning about a memory layout on which naga fails; "" if there is none.
+
+    Raises
+    ------
+    CompileError
+        As `read_wgsl`.
+    """
+    entries, reader = _read(text, name)
     layout_warning = reader.checker.layout_warning
     if reader.checker.crash is not None:
         layout_warning = f"{reader.module.source.location(reader.checker.crash[0])}: {reader.checker.crash[1]}"
@@ -59,15 +102,15 @@ def check_matrices(text: str, name: str) -> None:
     if "uniform" not in text or not any(f"mat{columns}x2" in text for columns in "234"):
         return
     try:
-        _, reader = read(text, name)
+        _, reader = _read(text, name)
     except CompileError:
         return
     if reader.checker.crash is not None:
         raise reader.module.source.error(*reader.checker.crash)
 
 
-def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> tuple[dict[str, ReflectedFunction], _Reader]:
-    """Return the compute entry points of a text, and their reader; see `devmod_readers.wgsl.read_wgsl`."""
+def _read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> tuple[dict[str, ReflectedFunction], _Reader]:
+    """Return the compute entry points of a text, and their reader; see `read_wgsl`."""
     source = Source(text, name)
     try:
         reader = _Reader(parse(source), constants)

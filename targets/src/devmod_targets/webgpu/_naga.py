@@ -10,7 +10,6 @@ import re
 
 from devmod.backend import find_program, open_regular, temporary_folder
 from devmod.errors import CompileError, DevmodError
-from devmod_readers.wgsl import naga_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +61,8 @@ def check(text: str, name: str) -> tuple[str, str]:
         report = _run_package(text)
     if not report:
         return _MISSING if report is None else "", ""
+    from devmod_readers.wgsl import naga_message
+
     message = naga_message(report, name, text)
     if _UNSUPPORTED.search(report):
         return "naga does not support a feature of it", f"naga cannot check the WGSL source: {message}"
