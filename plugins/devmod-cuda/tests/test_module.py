@@ -138,6 +138,7 @@ def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: 
     error = error_of(module)
     assert isinstance(error, devmod.FormatError)
     assert str(error) == text
+    assert error.kind == "cuda"
 
 
 # -- binaries

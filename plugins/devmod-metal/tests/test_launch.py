@@ -469,6 +469,8 @@ def test_defines_of_a_source(device: Any) -> None:
     assert x.tolist() == [8] * 4
     other.specialize(FACTOR=5)(x, grid=1, block=4)
     assert x.tolist() == [40] * 4
+    other.specialize(FACTOR=5).specialize(OTHER=2)(x, grid=1, block=4)
+    assert x.tolist() == [200] * 4
 
 
 # -- building
@@ -480,6 +482,15 @@ def test_one_source_is_compiled_once_for_all_its_functions_and_threads(double: A
     run_in_threads(lambda name: module[name], ("add", "twice") * 3)
     assert double.names().count("compile") == 1
     assert double.names().count("pipeline") == 2
+
+
+@pytest.mark.row("R32")
+def test_equal_texts_of_different_shaders_are_compiled_once(double: Any) -> None:
+    module = adder(f"#ifndef COUNT\n#define COUNT 1\n#endif\n{ADD}")
+    for name in ("add", "twice"):
+        module[name].specialize(COUNT=2).open()
+        module[name].specialize(COUNT=2).open()
+    assert double.names().count("compile") == 2  # one of them is without the value
 
 
 @pytest.mark.row("R33")

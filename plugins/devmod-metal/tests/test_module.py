@@ -61,6 +61,7 @@ def test_invalid_payloads(fmt: str, code: bytes, text: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         module_of(code, fmt)["k"]
     assert str(caught.value) == text
+    assert caught.value.kind == "metal"
 
 
 def test_a_missing_shader() -> None:

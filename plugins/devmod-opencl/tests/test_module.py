@@ -321,6 +321,7 @@ def test_an_option_that_names_a_path_reaches_no_compiler(builds: list[str]) -> N
     with pytest.raises(devmod.FormatError) as caught:
         adder("//devmod: -I/etc\n" + ADD)["add"]
     assert str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
+    assert caught.value.kind == "opencl"
     assert builds == []
 
 

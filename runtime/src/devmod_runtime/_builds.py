@@ -26,6 +26,8 @@ class Builds:
         The payload, or the result of a replaced compiler for it. A source is decoded at its first use.
     constants
         Values for constants of the source.
+    others
+        Constants of the functions that are not in the source, for messages.
 
     Attributes
     ----------
@@ -39,9 +41,9 @@ class Builds:
     source_format = ""
     compiler = ""
 
-    def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
+    def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, others: Sequence[str] = ()) -> None:
         self.fmt, self.code = fmt, code
-        self._set = dict(constants or {})
+        self._set, self._others = dict(constants or {}), others
         self._specialized: dict[tuple[tuple[str, str], ...], Self] = {}
         if self._set:
             _ = self.source  # an unknown constant is an error here
@@ -52,7 +54,7 @@ class Builds:
         if self.fmt != self.source_format:
             return ""
         text = source_text(self.kind, f"the {self.kind} payload of format {self.fmt!r}", self.code)
-        return specialize_source(self.kind, text, self._set) if self._set else text
+        return specialize_source(self.kind, text, self._set, self._others) if self._set else text
 
     @cached_property
     def text(self) -> str:
@@ -62,7 +64,7 @@ class Builds:
     @property
     def options(self) -> tuple[str, ...]:
         """The options in the first line of the source; empty for other formats. FormatError for an option that is not allowed."""
-        return split_options(self.source)[0]
+        return split_options(self.source, self.kind)[0]
 
     def check_options(self) -> None:
         """Check the build options of a source. FormatError if the receiver does not pass one of them to its compiler."""

@@ -77,7 +77,7 @@ class MetalLauncher(Launcher):
         names = {name for each in constants_of(self.interface) for name in (each.name, str(each.id)) if name}
         function_constants = {name: value for name, value in constants.items() if name in names}
         defines = {name: value for name, value in constants.items() if name not in names}
-        shader = self._shader.with_defines(defines, super().constants)
+        shader = self._shader.specialize(defines, super().constants)
         values = list(self._constants)
         for each in specialize_constants("metal", self._name, self.interface, function_constants):
             constant, data = each.constant, each.data

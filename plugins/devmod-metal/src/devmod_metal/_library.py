@@ -5,8 +5,7 @@ from __future__ import annotations
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
 from devmod_metal._device import metal
 from devmod_metal._interface import MetalError
-from devmod_readers.sources import closed_source, split_options
-from devmod_runtime import source_constants, source_text, specialize_source
+from devmod_runtime import Builds, source_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 _MAGIC = b"MTLB"
 
 
-def read_shader(once: Once, entry: str, fmt: str, code: bytes | memoryview) -> Shader:
+def read_shader(libraries: Once, entry: str, fmt: str, code: bytes | memoryview) -> Shader:
     """Return a shader of a module. Check its payload, without a driver.
 
     Parameters
     ----------
-    once
+    libraries
         The libraries of the module.
     entry, fmt, code
         The key of the shader, its format and its bytes.
@@ -39,59 +38,36 @@ def read_shader(once: Once, entry: str, fmt: str, code: bytes | memoryview) -> S
     subject = f"the metal shader {entry!r} of format {fmt!r}"
     data = bytes(code)
     if fmt == "metal":
-        try:
-            options, text = split_options(source_text("metal", subject, data))
-        except FormatError as error:
-            raise FormatError(str(error), kind="metal") from None
-        return Shader(once, fmt, b"", text, options)
-    if not data.startswith(_MAGIC):
+        source_text("metal", subject, data)
+    elif not data.startswith(_MAGIC):
         raise FormatError(f"{subject} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}", kind="metal")
-    return Shader(once, fmt, data, "", ())
+    shader = Shader(libraries, fmt, data)
+    _ = shader.options  # an option that is not allowed is an error here
+    return shader
 
 
-class Shader:
-    """One shader: its library and its pipelines on each device."""
+class Shader(Builds):
+    """One shader with one set of constants: its library and its pipelines on each device."""
 
-    def __init__(self, once: Once, fmt: str, data: bytes, text: str, options: Sequence[str]) -> None:
-        self._once = once
-        self._fmt, self._data, self._text, self._options = fmt, data, text, tuple(options)
-        #: The source without the defines that `with_defines` adds, and those.
-        self._source, self._defines = text, dict[str, object]()
+    kind = source_format = "metal"
 
-    @property
-    def constants(self) -> Sequence[str]:
-        """The names of the constants that the source defines."""
-        return source_constants(self._text)
+    def __init__(
+        self, libraries: Once, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, others: Sequence[str] = ()
+    ) -> None:
+        super().__init__(fmt, code, constants, others)
+        self._libraries = libraries
 
-    def with_defines(self, constants: Mapping[str, object], others: Sequence[str] = ()) -> Shader:
-        """Return the shader with values for constants of its source, in addition to those that are set.
-
-        Parameters
-        ----------
-        constants
-            The values.
-        others
-            The function constants, for messages.
-
-        Raises
-        ------
-        ArgumentError
-            The source has no such constant, or C cannot represent a value.
-        LaunchError
-            The shader is not source.
-        """
+    def specialize(self, constants: Mapping[str, object], others: Sequence[str] = ()) -> Shader:
+        """Return the shader with values for constants of its source, as the base class. `others` are its function constants."""
         if not constants:
             return self
-        if self._fmt != "metal":
+        if self.fmt != "metal":
             raise LaunchError(
-                f"a metal function of format {self._fmt!r} has no constant {next(iter(constants))!r} to specialize: its defines were fixed "
+                f"a metal function of format {self.fmt!r} has no constant {next(iter(constants))!r} to specialize: its defines were fixed "
                 "when it was built. Use the source (format 'metal'), or a function constant",
                 kind="metal",
             )
-        defines = {**self._defines, **constants}
-        shader = Shader(self._once, self._fmt, b"", specialize_source("metal", self._source, defines, others), self._options)
-        shader._source, shader._defines = self._source, defines
-        return shader
+        return Shader(self._libraries, self.fmt, self.code, {**self._set, **constants}, others)
 
     def library(self, device: MetalDevice) -> Any:
         """Return Metal's library, built once for all threads and functions.
@@ -101,21 +77,20 @@ class Shader:
         CompileError, FormatError
             Metal refuses the source or the library.
         """
-        return self._once.get((device, self._data, self._text, self._options), lambda: self._build(device))
+        return self._libraries.get((device, self.text or self.code), lambda: self._build(device))
 
     def _build(self, device: MetalDevice) -> Any:
-        if self._fmt != "metal":
+        if self.fmt != "metal":
             try:
-                return metal().load(device.handle, self._data)
+                return metal().load(device.handle, self.code)
             except MetalError as error:
                 raise FormatError(
                     f"{device} does not support the metallib: {error}. A library runs on the macOS that it was built for, and later; "
                     "use the source (format 'metal') for others",
                     kind="metal",
                 ) from error
-        text = closed_source("metal", self._text)
         try:
-            return metal().compile(device.handle, text, self._options)
+            return metal().compile(device.handle, self.text, self.options)
         except MetalError as error:
             log = str(error)
             lines = [line.strip() for line in log.splitlines() if "error:" in line][:3] or [log[:200]]

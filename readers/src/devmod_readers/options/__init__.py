@@ -10,10 +10,17 @@ OPTIONS_LINE = "//devmod:"
 _PATH_OPTIONS = ("-I", "-L", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-iprefix", "-isysroot", "--sysroot")
 
 
-def split_options(text: str) -> tuple[tuple[str, ...], str]:
+def split_options(text: str, kind: str = "") -> tuple[tuple[str, ...], str]:
     """Return the build options in a payload's first line, and the text for the compiler.
 
     The text keeps that line, a comment for the compiler, so that line numbers are right.
+
+    Parameters
+    ----------
+    text
+        A source payload.
+    kind
+        The kind of a FormatError.
 
     Raises
     ------
@@ -26,7 +33,7 @@ def split_options(text: str) -> tuple[tuple[str, ...], str]:
     for option in options:
         problem = option_problem(option) if not option.startswith("-D") else ""
         if problem:
-            raise FormatError(f"the source's first line has the option {option!r}, which {problem.partition(';')[0]}")
+            raise FormatError(f"the source's first line has the option {option!r}, which {problem.partition(';')[0]}", kind=kind)
     return options, text
 
 
