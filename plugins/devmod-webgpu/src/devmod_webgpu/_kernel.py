@@ -165,30 +165,22 @@ class WebGPUKernel(Kernel):
             groups = self._groups(built, uniforms, values)
         except error_type as error:
             raise self._launch_error(error) from error
-        if not self._owns(values):
-            # The caller may destroy or map its own buffers and textures. Binding them raises; submitting them would end the process.
-            arguments = tuple(values)
-
-            def launch_checked() -> None:
-                try:
-                    _dispatch(gpu, built.pipeline, self._groups(built, uniforms, arguments), x, y, z)
-                except error_type as error:
-                    raise self._launch_error(error) from error
-
-            return launch_checked
+        # The caller may destroy or map its own buffers and textures. Binding them raises; submitting them would end the process.
+        rebound = None if self._owns(values) else tuple(values)
         encode, submit, pipeline = gpu.create_command_encoder, _driver.submit, built.pipeline
         batches, gather = stream.batches, _driver.gather
         dispatch = _driver.Dispatch(gpu, pipeline, groups, (x, y, z), self._launch_error, [], None)
 
         def launch() -> None:
-            if batches:
+            if batches and rebound is None:
                 gather(dispatch, batches)
                 return
             try:
+                current = groups if rebound is None else self._groups(built, uniforms, rebound)
                 encoder = encode()
                 run = encoder.begin_compute_pass()
                 run.set_pipeline(pipeline)
-                for number, group in groups:
+                for number, group in current:
                     run.set_bind_group(number, group)
                 run.dispatch_workgroups(x, y, z)
                 run.end()
