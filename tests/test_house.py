@@ -197,6 +197,7 @@ TAKEN = {
     "_arrays.elements.unpack",
     "_cli._describe.open_file",
     "_modules.bundle.BundleModule",
+    "_modules.choice.UNAVAILABLE",
     "_modules.choice.describe_candidate",
     "_modules.choice.program_kernels",
     "_modules.choice.program_verdicts",

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     Verdict = tuple[Module, Device | None, bool, str | DevmodError]
 
 #: The errors of an unavailable candidate, after which the next one is tried. If there is none, the error is of the first that applies.
-_UNAVAILABLE = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
+UNAVAILABLE = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
 
 
 def choose(
@@ -94,7 +94,7 @@ def choose(
         try:
             # Without a device, the function uses the new default if DEVMOD_DEVICE changes.
             result = get(module, None if is_default else fitting_device)
-        except _UNAVAILABLE as error:
+        except UNAVAILABLE as error:
             notes.append((module, error))
             continue
         if result is None:
@@ -375,7 +375,7 @@ def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> Dev
     ]
     more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
     text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
-    family = next((each for each in _UNAVAILABLE if any(isinstance(problem, each) for _, problem in notes)), DevmodError)
+    family = next((each for each in UNAVAILABLE if any(isinstance(problem, each) for _, problem in notes)), DevmodError)
     error = family(text, kind="bundle", function=name)
     # A broken plugin has a traceback for its author. The text has the others' reasons.
     error.__cause__ = next((problem for _, problem in notes if isinstance(problem, PluginError)), None)

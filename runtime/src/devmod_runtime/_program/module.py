@@ -8,31 +8,16 @@ from typing import Any, Self
 
 from devmod import Function, Module
 from devmod._modules.bundle import BundleModule
-from devmod._modules.choice import program_kernels, program_verdicts
+from devmod._modules.choice import UNAVAILABLE, program_kernels, program_verdicts
 from devmod._modules.programs import candidate_of
 from devmod._plugins.devices import VARIABLE
 from devmod._util.buffers import read_only_view
 from devmod.backend import Once, PayloadModule, decode, environment_text, find_spec, read_program
-from devmod.errors import (
-    ArgumentError,
-    DeviceNotFoundError,
-    DevmodError,
-    FormatError,
-    NotRegisteredError,
-    PluginError,
-    RuntimeNotLinkedError,
-    did_you_mean,
-    list_names,
-    pip_install,
-    quote_name,
-)
+from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import Program, check_kernels, constant_of, names_in
 from devmod_runtime._device.device import Device
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import Shapes
-
-#: The errors after which the next kind is tried, in the order in which they name the error of all.
-_UNAVAILABLE = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
 
 
 class ProgramModule(PayloadModule):
@@ -152,9 +137,9 @@ class ProgramModule(PayloadModule):
             assert program is not None
             try:
                 return self._function(program, found, kernels, fixed=device is not None)
-            except _UNAVAILABLE as error:
+            except UNAVAILABLE as error:
                 reasons.append((kind, error))
-        family = next((each for each in _UNAVAILABLE if any(isinstance(why, each) for _, why in reasons)), DeviceNotFoundError)
+        family = next((each for each in UNAVAILABLE if any(isinstance(why, each) for _, why in reasons)), DeviceNotFoundError)
         lines = "".join(f"\n  {number}. {kind}: {why}" for number, (kind, why) in enumerate(reasons, 1))
         where = "here" if device is None else f"on {device}"
         raise family(f"the program {quote_name(name)} cannot run {where}:{lines}", kind="program", function=name)
@@ -174,7 +159,7 @@ def _first_built(kernel: str, modules: Iterator[Module], device: Device) -> tupl
     for module in modules:
         try:
             return module, module._function_on(kernel, device)
-        except _UNAVAILABLE as error:
+        except UNAVAILABLE as error:
             first = first or error
     assert first is not None
     raise first
