@@ -15,7 +15,7 @@ FOLDER = ROOT / "targets/tests/vectors/warp"
 
 def main() -> None:
     """Compile the module for two architectures."""
-    import warp as wp  # type: ignore[import-not-found]
+    import warp as wp
 
     sys.path.insert(0, str(ROOT / "targets/tests/kernels/warp"))
     with tempfile.TemporaryDirectory() as cache:
