@@ -258,14 +258,18 @@ class ProgramCall:
         """Return the arrays, images and samplers of the steps by name. Images share no memory."""
         function, shapes = self._function, self._shapes
         result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
+        made: dict[Any, Any] = {}
         for each in function.program.declared.values():
             if isinstance(each, Sampler):
                 result[each.name] = self._device.sampler(filter=each.filter, address=each.address)
             elif isinstance(each, Array) and each.role == "temporary":
                 number = shapes.buffers.get(each.name) if buffers else None  # without buffers each has memory of its own
-                result[each.name] = (
-                    self._new(each) if number is None else DeviceArray(self._device, buffers[number], shapes.lengths[each.name], each.type)
-                )
+                form = number, each.type, each.shape
+                if number is None:
+                    made[form] = self._new(each)
+                elif form not in made:
+                    made[form] = DeviceArray(self._device, buffers[number], shapes.lengths[each.name], each.type)
+                result[each.name] = made[form]
         return result
 
     def _new(self, declared: Any) -> Any:

@@ -61,19 +61,13 @@ class Shapes:
         self.lengths: dict[str, tuple[int, ...]] = {}
         self.nbytes: dict[str, int] = {}
         sizes: dict[str, int] = {}
+        measured: dict[Any, tuple[tuple[int, ...], int]] = {}
         for array in program.arrays("output", "temporary"):
-            try:
-                lengths = tuple([evaluate(each, values) for each in array.shape])
-            except ExpressionError as problem:
-                raise error(f"the shape of {array.name!r}: {problem}", array.name) from None
-            if min(lengths) < 0:
-                raise error(f"the shape of {array.name!r} is {lengths}, which has a negative length", array.name)
-            if array.format and not all(lengths):
-                raise error(f"the shape of the image {array.name!r} is {lengths}; expected lengths of 1 or more", array.name)
-            self.lengths[array.name] = lengths
-            nbytes = self.nbytes[array.name] = array.nbytes(lengths)
-            if array.nbytes([max(each, 1) for each in lengths]) >= 2**63:
-                raise error(f"the array {array.name!r} of shape {lengths} has more bytes than 64 bits can count", array.name)
+            form = array.type, array.format, array.shape
+            if form not in measured:
+                measured[form] = _measure(array, values, error)
+            self.lengths[array.name], nbytes = measured[form]
+            self.nbytes[array.name] = nbytes
             if array.role == "temporary" and not array.format:
                 sizes[array.name] = nbytes
         self.buffers, self.sizes = share(sizes, lifetimes)
@@ -82,6 +76,21 @@ class Shapes:
     def temporary_bytes(self) -> int:
         """The bytes of all buffers of temporaries."""
         return sum(self.sizes)
+
+
+def _measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[int, ...], int]:
+    """Return the lengths and the bytes of an array. Raise ArgumentError if it cannot have them."""
+    try:
+        lengths = tuple([evaluate(each, values) for each in array.shape])
+    except ExpressionError as problem:
+        raise error(f"the shape of {array.name!r}: {problem}", array.name) from None
+    if min(lengths) < 0:
+        raise error(f"the shape of {array.name!r} is {lengths}, which has a negative length", array.name)
+    if array.format and not all(lengths):
+        raise error(f"the shape of the image {array.name!r} is {lengths}; expected lengths of 1 or more", array.name)
+    if array.nbytes([max(each, 1) for each in lengths]) >= 2**63:
+        raise error(f"the array {array.name!r} of shape {lengths} has more bytes than 64 bits can count", array.name)
+    return lengths, array.nbytes(lengths)
 
 
 class Step:
@@ -109,7 +118,12 @@ class Step:
         For each argument the key of its slot in a plan: steps with the same key share the slot. None for literals: 0.0 is equal to -0.0.
     extent
         The expressions of the grid, the block and the threads.
+    form
+        The number of the first step of the same form: its kernel, its extent, and the types and the shapes of its arrays are the same.
+        The checks of its launch hold for all of them.
     """
+
+    form: int
 
     def __init__(self, function: ProgramFunction, number: int, cleared: Sequence[str]) -> None:
         self.program, self._number, self.cleared = function, number, cleared
@@ -214,7 +228,13 @@ def steps_of(function: ProgramFunction) -> list[Step]:
         array = function.program.declared[name]
         if isinstance(array, Array) and array.cleared:
             cleared.setdefault(first, []).append(name)
-    return [Step(function, number, cleared.get(number, ())) for number in range(len(function.program.steps))]
+    steps = [Step(function, number, cleared.get(number, ())) for number in range(len(function.program.steps))]
+    forms: dict[Any, int] = {}
+    for number, step in enumerate(steps):
+        declared = [function.program.declared[name] for name in step.names]
+        arrays = [(each.type, each.shape) if isinstance(each, Array) and not each.format else each.name for each in declared]
+        step.form = forms.setdefault((step.function, step.extent, *arrays), number)
+    return steps
 
 
 class Plan:
@@ -276,18 +296,15 @@ class Plan:
             self._fixed.append(value)
             return number
 
-        # Arrays of the same type and shape have the same checks.
-        forms = {name: (each.dtype, each.shape) if isinstance(each, DeviceArray) else each for name, each in arrays.items()}
         queues: dict[Any, Callable[[list[Any]], object] | None] = {}
         for step in function.steps:
             for name in step.cleared:
                 if nbytes := shapes.nbytes[name]:
                     self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
-            key = step.function, step.extent, *[forms[name] for name in step.names]
-            if key not in queues:
+            if step.form not in queues:
                 call = step.call(stream, step.dims(values), values, arrays, scalars)
-                queues[key] = None if call.shape is None else call.enqueue
-            queue = queues[key]
+                queues[step.form] = None if call.shape is None else call.enqueue
+            queue = queues[step.form]
             if queue is None:
                 continue
             try:
