@@ -485,6 +485,19 @@ def test_scalars_of_each_type() -> None:
 ADD = "kernel void add(global int *t, global const int *w) { t[get_global_id(0)] += w[get_global_id(0)]; }"
 
 
+def test_steps_of_one_kernel_have_checks_of_their_own_where_their_arrays_differ() -> None:
+    f = made(
+        "kernel void twice(global float4 *x) { x[get_global_id(0)] *= 2; }",
+        updates=["a: float32[n]", "b: float32[m]"],
+        steps=["twice(x=a, threads=1)", "twice(x=b, threads=1)"],
+    )
+    a, b = np.ones(8, "float32"), np.ones(6, "float32")
+    assert refusal(lambda: f(a, b)).startswith("the opencl program 'p', step 2: ")
+    assert a.tolist() == [1] * 8
+    f(a, b[:4])
+    assert (a.tolist(), b.tolist()) == ([2] * 4 + [1] * 4, [2] * 4 + [1, 1])
+
+
 @pytest.mark.row("R20")
 def test_updates_and_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     device = first_device("opencl")
