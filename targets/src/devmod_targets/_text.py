@@ -112,8 +112,10 @@ def header_files(package: str, folder: str = "headers") -> dict[str, str]:
     return dict(sorted(read(files(package) / folder, "")))
 
 
-#: What is no code of C: comments, strings and ``#line`` directives.
-_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*line[^\n]*', re.DOTALL | re.MULTILINE)
+#: A comment or a string of C, GLSL, HLSL and Slang.
+COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
+#: What is no code: comments, strings and ``#line`` directives.
+_NO_CODE = re.compile(rf"{COMMENT}|^[ \t]*#[ \t]*line[^\n]*", re.MULTILINE)
 _LINE = re.compile(r'#line (\d+) "(.*)"')
 
 
@@ -130,10 +132,6 @@ def find_code(pattern: str, text: str, name: str) -> tuple[str, str]:
         if directive := _LINE.fullmatch(each[0]):
             start, line, name = each.end() + 1, int(directive[1]), directive[2]
     return f"{name}:{line + text.count(chr(10), start, found.start())}", found[0]
-
-
-#: A comment or a string of GLSL, HLSL and Slang.
-COMMENT = r'(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
 
 
 def print_place(name: str, text: str) -> tuple[str, str]:

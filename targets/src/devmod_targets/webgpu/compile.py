@@ -78,7 +78,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     unvalidated, unsupported = check(source.text, request.name)
     doubts = [each for each in (unknown_names if unvalidated else "", unsupported) if each]
     warn_caller(request, [layout_warning] if layout_warning else [], doubts=doubts)
-    entries = {function_name(request, name, {*entries} - {name}): each for name, each in entries.items()}
+    if "main" in entries:
+        main = function_name(request, "main", entries.keys() - {"main"})
+        entries = {main if name == "main" else name: each for name, each in entries.items()}
     fmap = merge_declared(SPEC, entries, request.fmap)
     code = source.text.encode()
     origin = Origin(str(request.target), _TOOLCHAIN, [f"-D{name}={value}" for name, value in defines.items()], source.sources)
