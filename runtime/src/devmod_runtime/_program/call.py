@@ -178,7 +178,7 @@ class ProgramCall:
                 value = "" if text == str(number) else f", which is {number}"
                 got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
                 raise function.error(f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name)
-        shapes = Shapes(function.program, function.lifetimes, values, function.error)
+        shapes = Shapes(function.program, function.lifetimes, values, function.error, self._device.length_unit)
         for name in function.outputs:
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
@@ -221,7 +221,7 @@ class ProgramCall:
         """Queue the launches of a call that is not prepared."""
         stream = self._stream
         with memory_of(stream).of_call() as memory:
-            buffers = memory.take(self._shapes.sizes, stream)
+            buffers = self._shapes.parts_of(memory.take(self._shapes.sizes, stream), self._device)
             plan = self._plan or self._new_plan(arrays, buffers)
             slots += buffers
             with stream.batch() if stream.gathers else nullcontext():
@@ -237,7 +237,8 @@ class ProgramCall:
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        arrays = self._named(self._arrays, [self._device.allocate(max(size, 1)) for size in self._shapes.sizes])
+        buffers = [self._device.allocate(max(size, 1)) for size in self._shapes.sizes]
+        arrays = self._named(self._arrays, self._shapes.parts_of(buffers, self._device))
         make = partial(self._calls, arrays)
         return Launch(self._function, PreparedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
@@ -247,7 +248,7 @@ class ProgramCall:
         values = self._shapes.values
         for step in self._function.steps:
             for name in step.cleared:
-                if nbytes := self._shapes.nbytes[name]:
+                if nbytes := self._shapes.cleared.get(name):
                     calls.append(partial(_clear, arrays[name], nbytes, stream))
             call = step.call(stream, step.dims(values), values, arrays, self._scalars, bound=True)
             if call.shape is not None:

@@ -1,0 +1,147 @@
+"""The memory of programs as their kernels see it: the run-time length of arrays, and addresses in structs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from backend_checks import first_device
+
+import devmod
+
+pytestmark = pytest.mark.row("R45")
+
+# -- run-time lengths
+
+
+#: `copy` writes as many elements as both arrays have. `count` gives the sum of an array's elements, and their number.
+GLSL = {
+    "copy": """layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { T x[]; };
+layout(binding = 1) buffer Y { T y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < min(x.length(), y.length())) y[i] = x[i]; }""",
+    "count": """layout(local_size_x = 1) in;
+layout(binding = 0) readonly buffer X { T x[]; };
+layout(binding = 1) buffer Y { float y[]; };
+void main() { y[0] = 0; for (uint i = 0; i < x.length(); i++) y[0] += float(x[i]); y[1] = float(x.length()); y[2] = float(y.length()); }""",
+}
+WGSL = {
+    "copy": """@group(0) @binding(0) var<storage> x: array<T>;
+@group(0) @binding(1) var<storage, read_write> y: array<T>;
+@compute @workgroup_size(64) fn copy(@builtin(global_invocation_id) id: vec3u) {
+  if id.x < min(arrayLength(&x), arrayLength(&y)) { y[id.x] = x[id.x]; }
+}""",
+    "count": """@group(0) @binding(0) var<storage> x: array<T>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(1) fn count() {
+  y[0] = 0; for (var i = 0u; i < arrayLength(&x); i++) { y[0] += f32(x[i]); }
+  y[1] = f32(arrayLength(&x)); y[2] = f32(arrayLength(&y));
+}""",
+}
+#: The language's type and the line that a shader begins with.
+TYPES = {
+    ("vulkan", "int32"): ("int", "#version 450"),
+    ("vulkan", "float16"): ("float16_t", "#version 450\n#extension GL_EXT_shader_16bit_storage : require"),
+    ("vulkan", "uint8"): ("uint8_t", "#version 450\n#extension GL_EXT_shader_8bit_storage : require\n#define float(x) float(int(x))"),
+    ("webgpu", "int32"): ("i32", ""),
+    ("webgpu", "float16"): ("f16", "enable f16;"),
+}
+cases = pytest.mark.parametrize(("kind", "dtype"), TYPES)
+
+
+def kernels(kind: str, dtype: str) -> devmod.Module:
+    type_, head = TYPES[kind, dtype]
+    texts = {
+        name: text.replace("<T>", f"<{type_}>").replace("T ", f"{type_} ") for name, text in (GLSL if kind == "vulkan" else WGSL).items()
+    }
+    return devmod.bundle(*[devmod.compile(f"{head}\n{text}", kind, name=name) for name, text in texts.items()])
+
+
+def loaded(module: devmod.Module, **declared: Any) -> Any:
+    return devmod.loads(devmod.dumps(devmod.program("p", module, **declared)))["p"]
+
+
+def seen(kind: str, dtype: str, n: int) -> int:
+    """The length that a kernel sees of an array: WebGPU binds whole words, and no kind binds nothing."""
+    size, unit = np.dtype(dtype).itemsize, 4 if kind == "webgpu" else 1
+    return -(-max(n * size, 1) // unit) * unit // size
+
+
+@cases
+def test_a_kernel_sees_the_length_of_a_temporary(kind: str, dtype: str) -> None:
+    device = first_device(kind)
+    steps = ["copy(x=x, y=t, threads=n)", "copy(x=z, y=s, threads=m)", "count(x=t, y=y, threads=1)", "copy(x=s, y=u, threads=m)"]
+    f = loaded(
+        kernels(kind, dtype),
+        inputs=[f"x: {dtype}[n]", f"z: {dtype}[m]"],
+        outputs=["y: float32[3]", "v: float32[3]"],
+        temporaries=[f"{name}: {dtype}[{length}]" for name, length in (("t", "n"), ("s", "m"), ("u", "m"))],
+        steps=[*steps, "count(x=u, y=v, threads=1)"],
+    ).on(device)
+    other = device.stream()
+
+    def check(y: Any, v: Any, n: int, m: int) -> None:
+        for found, length in ((y, n), (v, m)):
+            # The padding is zero: it has no elements of another array, call or program.
+            assert np.asarray(found).tolist() == [length, seen(kind, dtype, length), 3]
+
+    for n, m in ((100, 5), (5, 100), (7, 6), (0, 3), (3, 0), (100, 100), (1, 9)):
+        x, z = np.ones(n, dtype), np.ones(m, dtype)
+        for stream in (None, other):
+            check(*f(x, z, stream=stream), n, m)
+        y, v = device.zeros(3, "float32"), device.zeros(3, "float32")
+        bound = f.bind(device.from_numpy(x), device.from_numpy(z), y=y, v=v)
+        for _ in range(2):
+            bound()
+            check(y.numpy(), v.numpy(), n, m)
+
+
+@cases
+def test_a_temporary_shows_no_element_of_another_program(kind: str, dtype: str) -> None:
+    device, module = first_device(kind), kernels(kind, dtype)
+    declared: dict[str, Any] = {"outputs": ["y: float32[3]"], "temporaries": [f"t: {dtype}[n]"]}
+    first, second = (
+        loaded(module, inputs=[f"x: {dtype}[n]"], **declared, steps=["copy(x=x, y=t, threads=n)", "count(x=t, y=y, threads=1)"]).on(device)
+        for _ in range(2)
+    )
+    first(np.full(1000, 99, dtype))
+    assert second(np.zeros(5, dtype)).tolist() == [0, seen(kind, dtype, 5), 3]
+
+
+@cases
+def test_the_padding_of_an_array_has_no_element_of_another(kind: str, dtype: str) -> None:
+    device = first_device(kind)
+    count = kernels(kind, dtype)["count"].on(device)
+    full = device.from_numpy(np.full(64, 99, dtype))
+    for _ in range(3):
+        count(device.from_numpy(np.full(1, 99, dtype)), device.empty(3, "float32"), grid=1)  # freed memory with a number
+    part, update = device.empty(5, dtype), np.zeros(3, "float32")
+    part.copy_from(full[:5])
+    arrays = {"copy": (part, 5), "view": (full[:6], 6), "empty view": (full[:0], 0), "host": (np.full(5, 99, dtype), 5)}
+    arrays |= {"empty": (device.empty(0, dtype), 0), "no numbers": (np.zeros(0, dtype), 0), "zeros": (device.zeros(0, dtype), 0)}
+    for name, (array, length) in arrays.items():
+        count(array, update, grid=1)
+        assert (name, update.tolist()) == (name, [99 * length, seen(kind, dtype, length), 3])
+
+
+LENGTHS = {
+    "vulkan": """#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer X { int x[]; };
+layout(binding = 1) buffer Y { int y[]; };
+void main() { y[6] = x.length(); y[7] = y.length(); }""",
+    "webgpu": """@group(0) @binding(0) var<storage, read_write> x: array<i32>;
+@group(0) @binding(1) var<storage, read_write> y: array<i32>;
+@compute @workgroup_size(1) fn main() { y[6] = i32(arrayLength(&x)); y[7] = i32(arrayLength(&y)); }""",
+}
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+@pytest.mark.row("R34")
+def test_a_kernel_sees_the_lengths_of_two_arrays_with_one_start(kind: str) -> None:
+    f = devmod.compile(LENGTHS[kind], kind)["main"].on(first_device(kind))
+    memory = np.zeros(8, "int32")
+    for _ in range(2):
+        f(memory[:3], memory, grid=1)
+        assert memory.tolist() == [0] * 6 + [3, 8]
