@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -145,3 +147,43 @@ def test_a_kernel_sees_the_lengths_of_two_arrays_with_one_start(kind: str) -> No
     for _ in range(2):
         f(memory[:3], memory, grid=1)
         assert memory.tolist() == [0] * 6 + [3, 8]
+
+
+# -- addresses in structs
+
+
+ADDRESSES = """#version 450
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_scalar_block_layout : enable
+layout(local_size_x = 64) in;
+layout(buffer_reference, std430) buffer Data { int x[]; };
+struct Target { Data data; int n; };
+layout(push_constant) uniform P { Target target; int value; };
+void main() { int i = int(gl_GlobalInvocationID.x); if (i < target.n) target.data.x[i] += value; }"""
+
+
+@pytest.mark.parametrize("count", ["n", "m"])  # a length, and a number of the call
+def test_each_call_has_the_addresses_of_its_own_arrays(count: str) -> None:
+    device = first_device("vulkan")
+    f = loaded(
+        devmod.compile(ADDRESSES, "vulkan", name="add"),
+        inputs=["value: int32", "m: int32"],
+        updates=["y: int32[n]"],
+        temporaries=["t: int32[n] = 0"],
+        steps=[f"add(data={name}, n={count}, value=value, threads=n)" for name in ("t", "y", "y")],
+    ).on(device)
+    kept = []
+    for number in range(1, 6):
+        length = 1000 if number == 3 else 5  # the buffers of temporaries grow
+        for y in (device.zeros(length, "int32"), np.zeros(length, "int32")):
+            kept.append(weakref.ref(y))
+            f(number, length, y)
+            assert (y if isinstance(y, np.ndarray) else y.numpy()).tolist() == [2 * number] * length
+    device.synchronize()
+    f(0, 1, device.zeros(1, "int32"))
+    del y
+    gc.collect()
+    assert not [each for each in kept if each() is not None]
+    bound = f.bind(7, 5, y := device.zeros(5, "int32"))
+    bound()
+    assert y.numpy().tolist() == [14] * 5

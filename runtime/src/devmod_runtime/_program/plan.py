@@ -206,12 +206,21 @@ class Step:
             array, number = arrays[given], numbers[given]
             device, fields = array.device, packed.fields(array.dtype, array.shape)
             return lambda slots, scalars: (device, slots[number], fields)
-        names = given.values() if type(given) is dict else (given,)
-        if pack is None or not any(type(each) is str and each in scalars and each not in self.program.sizes for each in names):
+        if pack is None:
+            return None
+        names = [each for each in (given.values() if type(given) is dict else (given,)) if type(each) is str]
+        # The arrays whose addresses a struct has: as numbers of slots, since a plan keeps no array of a call.
+        forms = {name: (each.device, numbers[name], each.shape, each.dtype) for name in names if (each := arrays.get(name)) is not None}
+        if not forms and not any(each in scalars and each not in self.program.sizes for each in names):
             return None
         if type(given) is str:
             return lambda slots, scalars: pack(scalars[given])
-        return lambda slots, scalars: pack(self.value(given, values, {}, scalars))
+
+        def make(slots: Sequence[Any], scalars: Mapping[str, Any]) -> Any:
+            members = {name: DeviceArray(device, slots[number], *form) for name, (device, number, *form) in forms.items()}
+            return pack(self.value(given, values, members, scalars))
+
+        return make
 
     def call(
         self,
