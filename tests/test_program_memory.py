@@ -187,3 +187,78 @@ def test_each_call_has_the_addresses_of_its_own_arrays(count: str) -> None:
     bound = f.bind(7, 5, y := device.zeros(5, "int32"))
     bound()
     assert y.numpy().tolist() == [14] * 5
+
+
+# -- images of other libraries
+
+
+INVERT = """kernel void invert(read_only image2d_t source, write_only image2d_t result) {
+  int2 at = (int2)(get_global_id(0), get_global_id(1));
+  write_imagef(result, at, 1 - read_imagef(source, at));
+}"""
+INVERT_WGSL = """@group(0) @binding(0) var source: texture_2d<f32>;
+@group(0) @binding(1) var result: texture_storage_2d<rgba8unorm, write>;
+@compute @workgroup_size(1) fn invert(@builtin(global_invocation_id) id: vec3u) {
+  textureStore(result, id.xy, 1 - textureLoad(source, id.xy, 0));
+}"""
+
+
+def invert(device: Any, source: str) -> Any:
+    module = devmod.compile(source, device.kind, **({"block": 1} if device.kind == "opencl" else {}))
+    declared: dict[str, Any] = {"inputs": ["a: rgba8unorm[h, w]"], "outputs": ["b: rgba8unorm[h, w]"]}
+    return loaded(module, **declared, steps=["invert(source=a, result=b, threads=(w, h))"]).on(device)
+
+
+def check_images(f: Any, good: Any, alias: Any, unusable: dict[str, tuple[Any, str]]) -> None:
+    """Each call is checked with its own images, also behind a call of the same sizes."""
+    own = f.device.image((9, 7), "rgba8unorm")
+    f(good, b=own)
+    assert (own.numpy() == 255).all()
+    for name, (image, problem) in unusable.items():
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(**{"a": good, "b": own, name: image})
+        assert str(caught.value).endswith(problem)
+    for one, two in ((good, good), (good, alias), (alias, good)):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(one, b=two)
+        assert str(caught.value) == (
+            f"the {f.device.kind} program 'p': the arguments 'a' and 'b' overlap, and the program writes to one of them"
+        )
+    f(own, b=good)
+
+
+@pytest.mark.row("R34")
+def test_images_of_pyopencl_are_checked_in_each_call() -> None:
+    device = first_device("opencl")
+    import pyopencl as cl
+
+    def image(flags: int) -> Any:
+        form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNORM_INT8)
+        return cl.create_image(device.context, flags, form, (9, 7))
+
+    good = image(cl.mem_flags.READ_WRITE)
+    cl.enqueue_fill_image(device.default_stream.queue, good, np.zeros(4, "float32"), (0, 0, 0), (9, 7, 1)).wait()
+    alias = cl.MemoryObject.from_int_ptr(good.int_ptr)
+    unusable = {
+        "a": (image(cl.mem_flags.WRITE_ONLY), " is write-only, and the kernel may read it; pass an image that kernels may read"),
+        "b": (image(cl.mem_flags.READ_ONLY), " is read-only, and the kernel may write to it; pass an image that kernels may write to"),
+    }
+    check_images(invert(device, INVERT), good, alias, unusable)
+
+
+@pytest.mark.row("R34")
+def test_textures_of_wgpu_are_checked_in_each_call() -> None:
+    device = first_device("webgpu")
+    import wgpu
+
+    use = wgpu.TextureUsage
+
+    def texture(usage: int) -> Any:
+        return device.gpu.create_texture(size=(9, 7, 1), format="rgba8unorm", usage=usage)
+
+    good = texture(use.TEXTURE_BINDING | use.STORAGE_BINDING | use.COPY_SRC)
+    unusable = {
+        "a": (texture(use.STORAGE_BINDING), " is a wgpu.GPUTexture without TextureUsage.TEXTURE_BINDING; create it with that usage"),
+        "b": (texture(use.TEXTURE_BINDING), " is a wgpu.GPUTexture without TextureUsage.STORAGE_BINDING; create it with that usage"),
+    }
+    check_images(invert(device, INVERT_WGSL), good, good.create_view(), unusable)

@@ -197,8 +197,8 @@ class Device(ProcessLocal, ABC):
     def place(self, memory: Any) -> tuple[int, int]:
         """Return a number of the allocation that `memory` lies in, and its first byte there: its id and 0 by default.
 
-        `memory` is what `allocate` returned, or what the launcher's `adopt` took from another library, whose arrays have objects of
-        their own for the same bytes.
+        `memory` is what `allocate` returned, `Image.memory`, or what the launcher's `adopt` took from another library, whose arrays and
+        images have objects of their own for the same bytes.
         """
         return id(memory), 0
 

@@ -56,6 +56,8 @@ class ProgramCall:
         #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
         self._arrays: list[Any] = []
         self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
+        #: What the checks of images of other libraries depend on.
+        self._usages: list[tuple[str, object]] = []
         lengths: list[tuple[int, ...] | None] = []
         is_written = self._has_host_arrays = self._returns_device_arrays = False
         for name, declared in function.arrays.items():
@@ -78,7 +80,8 @@ class ProgramCall:
             self._check_overlaps()
         function = self._function
         self._stream = self._choose_stream(stream, bound)
-        self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream, self._device.generation)
+        sizes = [self._scalars[name] for name in function.sizes]
+        self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation)
         self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
@@ -92,6 +95,8 @@ class ProgramCall:
                 return self._take_host(declared, value, bound)
             value, stream = adopted
             self._adopted.append(stream)
+            if isinstance(value, Image):
+                self._usages.append((declared.name, value.usage))
         if isinstance(value, Image) is not bool(declared.format):
             raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
         if value.device is not self._device and not self._is_chosen and value.device.kind == self._function.kind:
@@ -143,17 +148,13 @@ class ProgramCall:
             if value is None:
                 continue
             memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
-            if self._adopted and isinstance(value, DeviceArray):
-                memory = self  # arrays of other libraries have objects of their own for the same memory
+            if self._adopted and memory is not None:
+                memory = self  # arrays and images of other libraries have objects of their own for the same memory
             others = known.setdefault(id(memory), [])
             for other, second in others:
                 if (declared.role, other.role) == ("input", "input"):
                     continue
-                if memory is None:
-                    shared = overlap(value, second)
-                else:
-                    shared = not isinstance(value, DeviceArray) or value.overlaps(second)
-                if shared:
+                if overlap(value, second) if memory is None else _share_bytes(value, second):
                     text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
                     raise self._function.error(text, declared.name)
             others.append((declared, value))
@@ -305,6 +306,14 @@ class ProgramCall:
         if result.nbytes:
             self._read(value, bytes_of(result))
         return result
+
+
+def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
+    """Return whether arrays and images of one device share memory. An image has all of its allocation."""
+    if isinstance(one, DeviceArray) and isinstance(other, DeviceArray):
+        return one.overlaps(other)
+    first, second = (each.device.place(each.memory if isinstance(each, Image) else each._base.memory) for each in (one, other))
+    return first[0] == second[0]
 
 
 def _clear(array: DeviceArray, nbytes: int, stream: Stream) -> None:
