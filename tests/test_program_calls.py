@@ -619,6 +619,74 @@ def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
     assert refusal(lambda: f.temporary_bytes(n="1")) == "the program 'p': the length 'n' is an integer, got '1'"
 
 
+INC = """
+kernel void inc(read_only image2d_t source, write_only image2d_t result, global int *t) {
+  int2 at = (int2)(get_global_id(0), get_global_id(1)); write_imageui(result, at, read_imageui(source, at) + 1); t[0] = 0;
+}"""
+
+
+def images(count: int) -> Any:
+    """A program of temporary images, each one more than the image before. A temporary array is cleared before the second step."""
+    names = ["picture", *[f"t{number}" for number in range(count)], "result"]
+    return made(
+        INC,
+        inputs=["picture: rgba8uint[height, width]"],
+        outputs=["result: rgba8uint[height, width]"],
+        temporaries=["first: int32[1]", "t: int32[1] = 0", *[f"{name}: rgba8uint[height, width]" for name in names[1:-1]]],
+        steps=[f"inc(source={a}, result={b}, t={'first' if a == 'picture' else 't'}, threads=(width, height))" for a, b in pairwise(names)],
+    )
+
+
+@pytest.mark.parametrize("how", ["in a handler of a signal", "in a thread, after 32 other streams"])
+@pytest.mark.row("R32")
+def test_a_call_between_the_launches_of_another_has_images_of_its_own(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, another = images(4), images(1)
+    device, stream = f.device, f.device.stream()
+    pictures = [device.image_from_numpy(np.full((4, 4, 4), value, np.uint8), "rgba8uint") for value in (0, 100)]
+    inner: list[Any] = []
+    clear = type(device).start_clear
+
+    def call() -> None:
+        inner.append(f(pictures[1], stream=stream))
+
+    def clear_and_call(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        if how.startswith("in a handler"):
+            call()
+        else:
+            for other in [device.stream() for _ in range(32)]:
+                another(pictures[1], stream=other)
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        return clear(*arguments)
+
+    f(pictures[0], stream=stream)
+    monkeypatch.setattr(type(device), "start_clear", clear_and_call)
+    outer = f(pictures[0], stream=stream)
+    assert [np.unique(each.numpy()).tolist() for each in (outer, *inner)] == [[5], [105]]
+
+
+def test_temporary_images_share_memory_and_a_stream_keeps_those_of_few_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = images(9)
+    device, stream = f.device, f.device.stream()
+    create, made_images = type(device).create_image, []
+    monkeypatch.setattr(type(device), "create_image", lambda self, image: made_images.append(image) or create(self, image))
+
+    def count(height: int, *, bound: bool = False) -> int:
+        """The temporary images that a call makes."""
+        picture, result = (device.image((4, height), "rgba8uint") for _ in range(2))
+        picture.copy_from(np.zeros((height, 4, 4), np.uint8))
+        made_images.clear()
+        f.bind(picture, result=result, stream=stream)() if bound else f(picture, result=result, stream=stream)
+        assert np.unique(result.numpy()).tolist() == [10]
+        return len(made_images)
+
+    assert [count(4), count(4), count(4, bound=True), count(5), count(4)] == [2, 0, 2, 2, 0]
+    assert [count(height) for height in range(6, 21)] == [2] * 15
+    assert [count(4), count(5)] == [0, 2]
+
+
 def test_temporaries_that_the_device_has_no_memory_for_name_the_program() -> None:
     f = made(CHAIN, inputs=["x: int32[n]"], outputs=["y: int32[n]"], temporaries=["t: int32[n * 1099511627776]"], steps=[
         "put(x=x, y=t, threads=n)", "put(x=t, y=y, threads=n)",

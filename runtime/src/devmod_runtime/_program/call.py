@@ -20,7 +20,7 @@ from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.call import choose_stream, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._program.plan import Plan, Shapes
-from devmod_runtime._program.temporaries import memory_of
+from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class ProgramCall:
         """Queue the launches of a call that is not prepared."""
         stream = self._stream
         with memory_of(stream).of_call() as memory:
-            buffers = memory.take(self._shapes.sizes, stream)
+            buffers = memory.take(self._shapes.sizes, self._shapes.images, stream)
             plan = self._plan or self._new_plan(arrays, buffers)
             slots += buffers
             with stream.batch() if stream.gathers else nullcontext():
@@ -237,7 +237,7 @@ class ProgramCall:
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        arrays = self._named(self._arrays, [self._device.allocate(max(size, 1)) for size in self._shapes.sizes])
+        arrays = self._named(self._arrays, StreamMemory().take(self._shapes.sizes, self._shapes.images, self._stream))
         make = partial(self._calls, arrays)
         return Launch(self._function, PreparedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
@@ -255,7 +255,7 @@ class ProgramCall:
         return calls
 
     def _named(self, given: Sequence[Any], buffers: Sequence[Any]) -> dict[str, Any]:
-        """Return the arrays, images and samplers of the steps by name. Images share no memory."""
+        """Return the arrays, images and samplers of the steps by name. `buffers` has the memory of the temporaries, and the images."""
         function, shapes = self._function, self._shapes
         result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
         made: dict[Any, Any] = {}
@@ -268,7 +268,8 @@ class ProgramCall:
                 if number is None:
                     made[form] = self._new(each)
                 elif form not in made:
-                    made[form] = DeviceArray(self._device, buffers[number], shapes.lengths[each.name], each.type)
+                    memory = buffers[number]
+                    made[form] = memory if each.format else DeviceArray(self._device, memory, shapes.lengths[each.name], each.type)
                 result[each.name] = made[form]
         return result
 

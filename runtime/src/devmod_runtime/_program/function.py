@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 #: The number of shapes whose lengths and launches are cached.
 _MAX_CACHED = 64
-#: The number of launches that are cached of a program with temporary images, which each set of launches owns.
-_MAX_WITH_IMAGES = 4
 #: The roles of parameters that a call has.
 _CALL_ROLES = ("input", "update", "output")
 _NO_GRID = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
@@ -110,7 +108,6 @@ class ProgramFunction(ProcessLocal):
         self.steps = steps_of(self)
         #: The cached launches for shapes and a stream.
         self._plans: dict[Any, Plan] = {}
-        self._most_plans = _MAX_WITH_IMAGES if any(each.format for each in program.arrays("temporary")) else _MAX_CACHED
         references.add(ref(self, references.discard))
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
@@ -246,7 +243,7 @@ class ProgramFunction(ProcessLocal):
 
     def keep_plan(self, key: Any, plan: Plan) -> None:
         """Cache the launches."""
-        if len(self._plans) >= self._most_plans:
+        if len(self._plans) >= _MAX_CACHED:
             self._plans.clear()
         self._plans[key] = plan
 

@@ -13,7 +13,7 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import Call
-from devmod_runtime._program.temporaries import share
+from devmod_runtime._program.temporaries import ImageForm, share
 
 Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
@@ -39,8 +39,9 @@ class Shapes:
         The lengths of each output and temporary.
     nbytes
         The bytes of each output and temporary.
-    buffers, sizes
-        The number of the buffer of each temporary array, and the bytes of the buffers in descending order.
+    buffers, sizes, images
+        The number of the buffer or the image of each temporary, the bytes of the buffers in descending order, and behind them the images:
+        their number for each form.
 
     Raises
     ------
@@ -61,6 +62,7 @@ class Shapes:
         self.lengths: dict[str, tuple[int, ...]] = {}
         self.nbytes: dict[str, int] = {}
         sizes: dict[str, int] = {}
+        textures: dict[ImageForm, dict[str, int]] = {}
         measured: dict[Any, tuple[tuple[int, ...], int]] = {}
         for array in program.arrays("output", "temporary"):
             form = array.type, array.format, array.shape
@@ -68,9 +70,15 @@ class Shapes:
                 measured[form] = _measure(array, values, error)
             self.lengths[array.name], nbytes = measured[form]
             self.nbytes[array.name] = nbytes
-            if array.role == "temporary" and not array.format:
-                sizes[array.name] = nbytes
+            if array.role == "temporary":
+                (textures.setdefault((array.format, self.lengths[array.name]), {}) if array.format else sizes)[array.name] = nbytes
         self.buffers, self.sizes = share(sizes, lifetimes)
+        self.images: dict[ImageForm, int] = {}
+        for form, each in textures.items():
+            start = len(self.sizes) + sum(self.images.values())
+            numbers, found = share(each, lifetimes)
+            self.buffers |= {name: start + number for name, number in numbers.items()}
+            self.images[form] = len(found)
 
     @property
     def temporary_bytes(self) -> int:
@@ -271,7 +279,7 @@ class Plan:
         self.shapes, values = shapes, shapes.values
         numbers: dict[Any, int] = {**slots}
         start = max(slots.values(), default=-1) + 1
-        #: What all calls have: constants, samplers, temporary images, and numbers.
+        #: What all calls have: constants, samplers and numbers.
         self._fixed: list[Any] = []
         #: The slots whose values follow from the scalars or from other slots, and the functions that return these values.
         self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]] = []
