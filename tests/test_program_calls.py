@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,69 @@ def test_threads_on_one_stream_and_on_two(every_kind: devmod.Module, kind: str, 
         for x, y in inputs:
             f(x, weight, y=y, stream=streams[0])
     assert (sizes, len(f._plans)) == ([], plans)
+
+
+def sums(kind: str, **declared: Any) -> Any:
+    """A program that adds the squares of each row to an output, which has three elements more."""
+    rest: dict[str, Any] = {
+        "inputs": ["x: float32[rows, columns]"],
+        "outputs": ["sums: float32[rows + 3]"],
+        "steps": NORMALIZE["steps"][:1],
+    }
+    return devmod.loads(devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared)))["p"].on(kind)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_output_that_begins_cleared_is_zero_in_each_call(kind: str, guarded: bool) -> None:
+    device, wanted = first_device(kind), [*(X * X).sum(1).tolist(), 0, 0, 0]
+    f, host = sums(kind, outputs=["sums: float32[rows + 3] = 0"]), np.ones(8, "float32")
+    with devmod.guard() if guarded else nullcontext():
+        x, part = device.from_numpy(X), device.from_numpy(np.ones(192, "float32"))
+        bound = f.bind(x, sums=part[64:72])
+        for _ in range(2):
+            assert equal(f(X), wanted)
+            assert equal(f(x), wanted)
+            assert equal(f(X, sums=host), wanted)
+            f(x, sums=part[128:136])
+            bound()
+            assert equal(part, [1] * 64 + wanted + [1] * 56 + wanted + [1] * 56)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_output_that_no_thread_writes_is_zero_unless_it_is_given(kind: str, guarded: bool) -> None:
+    device = first_device(kind)
+    two_steps: dict[str, Any] = {
+        "outputs": ["y: float32[2, 4]"],
+        "inputs": ["x: float32[rows, columns]", "one: float32[4]"],
+        "temporaries": ["sums: float32[rows + 3]"],
+        "steps": [NORMALIZE["steps"][0], "scale(x=one, sums=sums, weight=one, y=y, rows=1, columns=4, epsilon=1, threads=4)"],
+    }
+    f, of_temporary = sums(kind), sums(kind, **two_steps)
+    with devmod.guard() if guarded else nullcontext():
+        spoiled = [device.from_numpy(np.full(8, 7, "float32")) for _ in range(8)]
+        device.synchronize()
+        del spoiled
+        for empty in (X[:0], device.from_numpy(X[:0])):
+            for _ in range(2):
+                assert equal(f(empty), [0] * 3)
+            assert equal(of_temporary(empty, np.ones(4, "float32"), y=np.zeros((2, 4), "float32")), [[1] * 4, [0] * 4])
+        assert f(X[:0], sums=np.ones(3, "float32")).tolist() == [1] * 3
+
+
+def test_an_image_that_no_thread_writes_is_zero() -> None:
+    f = made(
+        INC,
+        inputs=["picture: rgba8uint[height, width]", "k: int32"],
+        outputs=["result: rgba8uint[height, width]"],
+        temporaries=["t: int32[1]"],
+        steps=["inc(source=picture, result=result, t=t, threads=(width * k, height))"],
+    )
+    picture = np.zeros((2, 2, 4), np.uint8)
+    spoiled = [f.device.image_from_numpy(picture + 7, "rgba8uint") for _ in range(8)]
+    del spoiled
+    assert [np.unique(f(picture, k)).tolist() for k in (1, 0, 1, 0)] == [[1], [0], [1], [0]]
 
 
 # -- OpenCL: arguments

@@ -192,8 +192,13 @@ class VulkanDevice(Device):
         logical = stream.logical
         logical.check_open()
         memory.used = True
-        size = -(-nbytes // 4) * 4  # pieces of memory are whole words
-        _submit(stream, lambda handle: logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0), memory)
+        # Vulkan fills whole words, as pieces of memory are. Behind a part of a piece the word may have other elements.
+        size = nbytes // 4 * 4 if memory.is_part else -(-nbytes // 4) * 4
+        if size:
+            _submit(stream, lambda handle: logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0), memory)
+        if size < nbytes:
+            zeros = self._once.get("zeros", lambda: self.zeros(4, "uint8").memory)
+            _submit_copy(stream, zeros, 0, memory, size, nbytes - size)
 
     def create_image(self, image: Image) -> DeviceImage:
         from devmod_vulkan import _images

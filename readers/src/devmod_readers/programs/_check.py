@@ -151,8 +151,8 @@ def _check_array(array: Array) -> None:
     code, bits, lanes = _type_of(array.type, array.name)
     if (lanes != 1 or code == 3 or bits % 8 or not bits) and (code, bits, lanes) != (1, 1, 1):
         raise _Problem(f"an array of {array.type} cannot be declared; expected numbers, such as {array.name}: float32[n, 4]", array.name)
-    if array.cleared and (array.role != "temporary" or array.format):
-        raise _Problem(f"{array.name!r} cannot begin cleared: only a temporary array can", array.name)
+    if array.cleared and (array.role not in ("output", "temporary") or array.format):
+        raise _Problem(f"{array.name!r} cannot begin cleared: only an output or a temporary that is an array can", array.name)
     if array.format and array.role == "constant":
         raise _Problem(f"the constant {array.name!r} is an image; a constant is an array", array.name)
     if array.format and len(array.shape) != 2:
@@ -301,6 +301,7 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], 
         written, or a temporary is read before it is written. The message names the program, the step and the argument.
     """
     written = {each.name for each in program.arrays() if each.role in BINDING or each.cleared}
+    by_steps: set[str] = set()
     known: dict[str, list[_Kernel]] = {}
     number: int | None = None
     try:
@@ -317,10 +318,11 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], 
                 except _Problem as problem:
                     raise kernel.of_kernel(problem) from None
             written |= new
+            by_steps |= new
         number = None
         used = program.lifetimes()
         for array in program.arrays("output", "temporary"):
-            if array.name not in (written if array.role == "output" else used):
+            if array.name not in (by_steps if array.role == "output" else used):
                 raise _Problem(
                     f"no step {'writes the output' if array.role == 'output' else 'uses the temporary'} {array.name!r}", array.name
                 )

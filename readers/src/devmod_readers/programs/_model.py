@@ -38,7 +38,7 @@ class Array(NamedTuple):
     format
         The format of an image; "" for an array.
     cleared
-        Whether it is zero at the start of the program.
+        Whether it is zero at the start of each call: an output, also one that the call gives, or a temporary.
     """
 
     name: str

@@ -19,7 +19,7 @@ from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.call import choose_stream, overlap
 from devmod_runtime._launch.function import Launch
-from devmod_runtime._program.plan import Plan, Shapes
+from devmod_runtime._program.plan import Plan, Shapes, clear, unwritten
 from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
@@ -179,7 +179,10 @@ class ProgramCall:
                 got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
                 raise function.error(f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name)
         shapes = Shapes(function.program, function.lifetimes, values, function.error)
+        shapes.unwritten = unwritten(function, values)
         for name in function.outputs:
+            if lengths[name] is not None:
+                shapes.unwritten.discard(name)
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
         return shapes
@@ -246,9 +249,8 @@ class ProgramCall:
         calls: list[Callable[[], object]] = []
         values = self._shapes.values
         for step in self._function.steps:
-            for name in step.cleared:
-                if nbytes := self._shapes.nbytes[name]:
-                    calls.append(partial(_clear, arrays[name], nbytes, stream))
+            for name, nbytes in step.cleared(self._shapes):
+                calls.append(partial(clear, getattr(arrays[name], "memory", arrays[name]), nbytes, stream))
             call = step.call(stream, step.dims(values), values, arrays, self._scalars, bound=True)
             if call.shape is not None:
                 calls.append(call.kernel.prepare(stream, call.shape, call.values))
@@ -305,10 +307,6 @@ class ProgramCall:
         if result.nbytes:
             self._read(value, bytes_of(result))
         return result
-
-
-def _clear(array: DeviceArray, nbytes: int, stream: Stream) -> None:
-    array.device.start_clear(array.memory, nbytes, stream)
 
 
 class PreparedProgram:

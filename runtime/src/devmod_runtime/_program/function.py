@@ -106,6 +106,8 @@ class ProgramFunction(ProcessLocal):
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
+        #: A step of each grid, block and threads.
+        self.extents = {each.extent: each for each in reversed(self.steps)}
         #: The cached launches for shapes and a stream.
         self._plans: dict[Any, Plan] = {}
         references.add(ref(self, references.discard))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -10,6 +10,7 @@ from devmod.backend import ConversionError, expression_text, members_by_value
 from devmod.errors import ArgumentError, DevmodError, LaunchError
 from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Program, Sampler, evaluate
 from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import Call
@@ -39,6 +40,8 @@ class Shapes:
         The lengths of each output and temporary.
     nbytes
         The bytes of each output and temporary.
+    unwritten
+        The temporary arrays, and the outputs of new memory, to which no step with threads writes: they are cleared.
     buffers, sizes, images
         The number of the buffer or the image of each temporary, the bytes of the buffers in descending order, and behind them the images:
         their number for each form.
@@ -51,6 +54,7 @@ class Shapes:
 
     def __init__(self, program: Program, lifetimes: Mapping[str, tuple[int, int]], values: dict[Any, int], error: Error) -> None:
         self.values = values
+        self.unwritten: set[str] = set()
         for name, left, right in program.requires:
             try:
                 one, two = evaluate(left, values), evaluate(right, values)
@@ -74,11 +78,11 @@ class Shapes:
                 (textures.setdefault((array.format, self.lengths[array.name]), {}) if array.format else sizes)[array.name] = nbytes
         self.buffers, self.sizes = share(sizes, lifetimes)
         self.images: dict[ImageForm, int] = {}
-        for form, each in textures.items():
+        for image, each in textures.items():
             start = len(self.sizes) + sum(self.images.values())
             numbers, found = share(each, lifetimes)
             self.buffers |= {name: start + number for name, number in numbers.items()}
-            self.images[form] = len(found)
+            self.images[image] = len(found)
 
     @property
     def temporary_bytes(self) -> int:
@@ -110,8 +114,6 @@ class Step:
         The program.
     number
         The number of the step, from 0.
-    cleared
-        The temporaries that are cleared before it.
 
     Attributes
     ----------
@@ -129,15 +131,17 @@ class Step:
     form
         The number of the first step of the same form: its kernel, its extent, and the types and the shapes of its arrays are the same.
         The checks of its launch hold for all of them.
+    first, written
+        The outputs and temporaries that no step before has, and the arrays that the kernel may write.
     """
 
     form: int
 
-    def __init__(self, function: ProgramFunction, number: int, cleared: Sequence[str]) -> None:
-        self.program, self._number, self.cleared = function, number, cleared
+    def __init__(self, function: ProgramFunction, number: int, seen: set[str]) -> None:
+        self.program, self._number = function, number
         step = function.program.steps[number]
         self.function = function.functions[step.kernel]
-        self.extent = (step.grid, step.block, step.threads) if self.function._launcher.has_grid else ((), (), ())
+        self.extent = step.grid, step.block, step.threads
         interface = self.function._signature.interface
         assert interface is not None
         self.arguments: list[tuple[Argument, Any]] = []
@@ -157,6 +161,18 @@ class Step:
                 self.names.append(given)
                 place = given if argument.packed is None else place
             self.places.append(place)
+        declared = function.program.declared
+        arrays = [each for each in step.arguments.values() if type(each) is str and isinstance(declared.get(each), Array)]
+        self.first = [each for each in dict.fromkeys(arrays) if each not in seen and declared[each].role in ("output", "temporary")]
+        seen.update(self.first)
+        read = {given for argument, given in self.arguments if argument.kind in ("buffer", "image") and not argument.written}
+        self.written = [each for each in arrays if each not in read]
+
+    def cleared(self, shapes: Shapes) -> Iterator[tuple[str, int]]:
+        """Yield the names and the bytes of the arrays and images that are cleared before the step."""
+        for name in self.first:
+            if (self.program.program.declared[name].cleared or name in shapes.unwritten) and (nbytes := shapes.nbytes[name]):
+                yield name, nbytes
 
     def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
         """Return the grid, the block and the threads."""
@@ -214,7 +230,7 @@ class Step:
         """Return the checked launch. `make` is the class of the call."""
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
         try:
-            grid, block, threads = dims
+            grid, block, threads = dims if self.function._launcher.has_grid else (None, None, None)
             return make(self.function, args, grid, block, threads, stream, 0, bound=bound)
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
@@ -231,18 +247,32 @@ class Step:
 
 def steps_of(function: ProgramFunction) -> list[Step]:
     """Return the steps of a program."""
-    cleared: dict[int, list[str]] = {}
-    for name, (first, _) in function.lifetimes.items():
-        array = function.program.declared[name]
-        if isinstance(array, Array) and array.cleared:
-            cleared.setdefault(first, []).append(name)
-    steps = [Step(function, number, cleared.get(number, ())) for number in range(len(function.program.steps))]
+    seen: set[str] = set()
+    steps = [Step(function, number, seen) for number in range(len(function.program.steps))]
     forms: dict[Any, int] = {}
     for number, step in enumerate(steps):
         declared = [function.program.declared[name] for name in step.names]
         arrays = [(each.type, each.shape) if isinstance(each, Array) and not each.format else each.name for each in declared]
         step.form = forms.setdefault((step.function, step.extent, *arrays), number)
     return steps
+
+
+def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
+    """Return the outputs and the temporary arrays to which no step with threads writes."""
+    extents = {extent: step.dims(values) for extent, step in function.extents.items()}
+    idle = {extent for extent, (grid, _, threads) in extents.items() if 0 in (*(grid or ()), *(threads or ()))}
+    if not idle:
+        return set()
+    written = {name for step in function.steps if step.extent not in idle for name in step.written}
+    return {each.name for each in function.program.arrays("output", "temporary") if each.role == "output" or not each.format} - written
+
+
+def clear(memory: Any, nbytes: int, stream: Stream) -> None:
+    """Queue setting an image, or the first bytes of memory, to zero."""
+    if isinstance(memory, Image):
+        stream.device.write_image(memory, memoryview(bytes(nbytes)), stream)
+    else:
+        stream.device.start_clear(memory, nbytes, stream)
 
 
 class Plan:
@@ -306,9 +336,8 @@ class Plan:
 
         queues: dict[Any, Callable[[list[Any]], object] | None] = {}
         for step in function.steps:
-            for name in step.cleared:
-                if nbytes := shapes.nbytes[name]:
-                    self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
+            for name, nbytes in step.cleared(shapes):
+                self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
             if step.form not in queues:
                 call = step.call(stream, step.dims(values), values, arrays, scalars)
                 queues[step.form] = None if call.shape is None else call.enqueue
@@ -344,4 +373,4 @@ def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 
 
 def _clearing(nbytes: int, stream: Stream) -> Callable[[list[Any]], object]:
-    return lambda values: stream.device.start_clear(values[0], nbytes, stream)
+    return lambda values: clear(values[0], nbytes, stream)

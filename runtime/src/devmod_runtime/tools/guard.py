@@ -24,6 +24,7 @@ from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._program.call import PreparedProgram, ProgramCall
+from devmod_runtime._program.plan import clear
 from devmod_runtime.tools.observed import add, replaced
 
 TYPE_CHECKING = False
@@ -440,8 +441,13 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
     values = call._shapes.values
 
     def run(step: Step) -> None:
-        for name in step.cleared:
-            arrays[name]._base.assign(0)
+        for name, nbytes in step.cleared(call._shapes):
+            array = arrays[name]
+            base = getattr(array, "_base", None)
+            if isinstance(base, GuardedMemory) and array.nbytes == base.end - base.start:
+                base.assign(0)
+            else:
+                clear(getattr(array, "memory", array), nbytes, stream)
         launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
         try:
             launch.launch()
