@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from fractions import Fraction
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -545,6 +546,24 @@ def test_scalars_of_each_type() -> None:
         text = refusal(lambda name=name, value=value: f(**{**zeros, name: value}))  # type: ignore[misc]
         assert text.startswith(f"the opencl program 'p': the argument '{name}': {value!r} ")
     assert refusal(lambda: f(**{**zeros, "e": 2.0})).endswith("the argument 'e': 2.0 is a float, and int32 takes an int; pass 2")
+
+
+@pytest.mark.row("R34")
+def test_a_float_has_its_declared_type_in_every_kernel() -> None:
+    source = "kernel void put(global double *y, double a, double b, double c, double d) { y[0] = a; y[1] = b; y[2] = c; y[3] = d; }"
+    f = made(
+        source,
+        inputs=["a: float16", "b: bfloat16", "c: float32 = 0.1", "d: float64 = 0.1"],
+        outputs=["y: float64[4]"],
+        steps=["put(y=y, a=a, b=b, c=c, d=d, threads=1)"],
+    )
+    wanted = [float(np.float16(0.1)), 0.10009765625, float(np.float32(0.1)), 0.1]
+    assert f(0.1, 0.1).tolist() == wanted
+    assert f(np.float64(0.1), 0.1, Fraction(1, 10)).tolist() == wanted
+    assert f(0.1, 0.1, 2**24 + 1, 2**24 + 1).tolist()[2:] == [2**24, 2**24 + 1]
+    special = [-0.0, float("inf"), float("-inf"), 2.0**-24, -(2.0**-133), 1.0 + 2**-8, 1.0 + 3 * 2**-8]
+    assert [f(0, each)[1].hex() for each in special] == [each.hex() for each in (*special[:5], 1.0, 1.0 + 2**-6)]
+    assert np.isnan(f(0, float("nan"))[1])
 
 
 ADD = "kernel void add(global int *t, global const int *w) { t[get_global_id(0)] += w[get_global_id(0)]; }"

@@ -448,6 +448,15 @@ def test_the_types_and_the_lengths_of_a_program_in_a_program_hold() -> None:
     )
 
 
+def test_a_float_of_a_program_in_a_program_is_rounded_as_in_its_calls() -> None:
+    program = read(make(kernels=inner(), steps=["norm(x=x, y=y, a=0.1)"]))
+    assert program.steps[0].arguments["value"] == 0.10000000149011612  # of float32
+    program = read(make(kernels=inner(), inputs=["x: float32[n]", "h: float16"], steps=["norm(x=x, y=y, a=h)"]))
+    assert program.steps[0].arguments["value"] == "h"
+    text = refused(kernels=inner(), inputs=["x: float32[n]", "d: float64"], steps=["norm(x=x, y=y, a=d)"])
+    assert text.startswith("the program 'p', step 1 ('norm'): its argument 'a': the program takes float32, and 'd' is float64. It is norm(")
+
+
 def test_an_output_of_a_program_in_a_program_begins_cleared() -> None:
     kernels = inner(outputs=["y: float32[n] = 0"])
     program = read(make(kernels=kernels, steps=["norm(x=x, y=y)"]))

@@ -373,6 +373,10 @@ class _ProgramCall:
                 raise _Problem(f"its argument {each.name!r}: {problem.replace('the kernel takes', 'the program takes')}")
             elif each.is_integer and not isinstance(value, int):
                 ranges += _range_of(each, value, outer.declared.get(value))
+            elif type(value) in (int, float):
+                self._values[each.name] = each.rounded(value)
+            elif isinstance(given := outer.declared.get(value), Scalar) and given.type in _ROUNDED.get(each.type, ()):
+                raise _Problem(f"its argument {each.name!r}: the program takes {each.type}, and {given.name!r} is {given.type}")
         for array, target in pairs:
             self._bind(array, target)
             if array.role == "output" and array.cleared:
@@ -452,6 +456,10 @@ class _ProgramCall:
         if isinstance(value, tuple):
             return (value[0], *map(self._replaced, value[1:]))
         return self._values.get(value, value) if isinstance(value, str) else value
+
+
+#: For a float those of which a value may be none of its own: a step has no conversion.
+_ROUNDED = {"float16": ("bfloat16", "float32", "float64"), "bfloat16": ("float16", "float32", "float64"), "float32": ("float64",)}
 
 
 def _range_of(scalar: Scalar, value: Any, given: object) -> list[tuple[str, Expression, Expression]]:

@@ -197,8 +197,12 @@ class VulkanDevice(Device):
         if size:
             _submit(stream, lambda handle: logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0), memory)
         if size < nbytes:
-            zeros = self._once.get("zeros", lambda: self.zeros(4, "uint8").memory)
-            _submit_copy(stream, zeros, 0, memory, size, nbytes - size)
+            _submit_copy(stream, self._once.get("zeros", self._zero_word), 0, memory, size, nbytes - size)
+
+    def _zero_word(self) -> Memory:
+        memory = self.allocate(4)
+        self.clear(memory, 4, self.default_stream)
+        return memory
 
     def create_image(self, image: Image) -> DeviceImage:
         from devmod_vulkan import _images

@@ -12,14 +12,12 @@ from devmod import Interface, Member, Module, Param
 from devmod.backend import ADDRESS_MODES, FILTERS, constants_of, expression_text, interface_text, members_by_value, parse_dtype
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._expressions import Expression, names_in
-from devmod_readers.programs._model import BINDING, Array, Program, Sampler, Scalar, Step
+from devmod_readers.programs._model import BINDING, FLOATS, Array, Program, Sampler, Scalar, Step
 
 #: The names that expressions have already, and those of a call: its keyword, and keywords that later versions may have.
 _RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
 _INTEGERS, _BOOL = (0, 1), 6
-#: The formats of Python's struct for floats that are smaller than Python's.
-_FLOATS = {"float16": "e", "float32": "f"}
 #: The types of scalars.
 _SCALARS = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bfloat16", "bool")
 _NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
@@ -412,9 +410,9 @@ def _number_mismatch(value: Any, wanted: str, given: str = "", taker: str = "the
         low, high = integer_range(wanted)
         if not low <= value <= high:
             return f"{value} is not between {low} and {high}, and {taker} {wanted}"
-    if type(value) in (int, float) and wanted in _FLOATS:
+    if type(value) in (int, float) and wanted in FLOATS:
         try:
-            struct.pack(_FLOATS[wanted], value)
+            struct.pack(FLOATS[wanted], value)
         except OverflowError:
             return f"{value} is too large for {wanted}"
     return ""

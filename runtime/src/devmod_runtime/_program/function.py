@@ -236,12 +236,12 @@ class ProgramFunction(ProcessLocal):
         return ArgumentError(f"{self.label}: {text}", kind=self.kind, function=self.name, argument=argument)
 
     def scalar(self, declared: Scalar, value: Any) -> Any:
-        """Return a scalar of a call as Python's number. Raise ArgumentError if it does not fit its type."""
+        """Return a scalar of a call as Python's number, rounded to its type. Raise ArgumentError if it does not fit the type."""
         try:
             self.packers[declared.name](value)
         except ConversionError as error:
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
-        return int(value.__index__()) if declared.is_integer else value
+        return int(value.__index__()) if declared.is_integer else declared.rounded(value)
 
     def keep_plan(self, key: Any, plan: Plan) -> None:
         """Cache the launches."""
