@@ -863,6 +863,109 @@ def test_a_number_that_a_later_call_cannot_convert_and_what_no_step_writes() -> 
     assert refusal(lambda: f(2**40)).startswith(text)
 
 
+@pytest.mark.row("R34")
+def test_a_step_without_threads_is_checked_like_the_others() -> None:
+    source = "kernel void put(global int *y, int v) { y[get_global_id(0)] = v; }"
+    one, two = "put(y=y, v=1, threads=n)", "put(y=y, v=6 // k, threads=n)"
+    for steps in ([two], [one, two], [two, one]):
+        f = made(source, inputs=["x: int32[n]", "k: int32"], outputs=["y: int32[n]"], steps=steps)
+        for x in (np.zeros(0, "int32"), np.zeros(2, "int32")):
+            assert f(x, 2).tolist() == [3 if steps[-1] == two else 1] * len(x)
+            number = steps.index(two) + 1
+            assert refusal(lambda f=f, x=x: f(x, 0)) == f"the opencl program 'p': step {number} ('put'): 6 // k divides by zero"  # type: ignore[misc]
+
+
+# -- launches that fail
+
+
+def in_place(kind: str, **declared: Any) -> Any:
+    """A program that adds to an update before it reads it."""
+    rest: dict[str, Any] = {
+        "inputs": ["x: float32[rows, columns]", "weight: float32[columns]"],
+        "outputs": ["y: float32[rows, columns]"],
+        "updates": ["u: float32[rows]"],
+        "steps": [
+            NORMALIZE["steps"][0].replace("sums=sums", "sums=u"),
+            NORMALIZE["steps"][1].replace("sums=sums", "sums=u").replace("epsilon=epsilon", "epsilon=0"),
+        ],
+    }
+    return devmod.loads(devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared)))["p"].on(kind)  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("R34")
+def test_what_webgpu_cannot_bind_is_refused_before_the_first_launch() -> None:
+    device, f = first_device("webgpu"), in_place("webgpu")
+    x, weight = device.from_numpy(X), device.from_numpy(W)
+    whole = device.from_numpy(np.zeros(256, "float32"))
+    u, y = whole[:5], whole[64:104].reshape(5, 8)
+    text = (
+        "the webgpu program 'p', step 2: the webgpu function 'scale': argument 4 'y' and argument 2 'sums' ('u' of the program) are views of one "
+        "buffer, and the shader declares one of them as read-only. WebGPU forbids this in one launch; pass a copy for one of them"
+    )
+    for _ in range(2):
+        with pytest.raises(ArgumentError) as caught:
+            f(x, weight, u, y=y)
+        assert (str(caught.value), caught.value.function, caught.value.argument) == (text, "p", "y")
+        f(x, weight, device.zeros(5, "float32"), y=device.empty((5, 8), "float32"))  # the launches are cached from now on
+    assert refusal(lambda: f.bind(x, weight, u, y=y)) == text
+    assert not whole.numpy().any()
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("vulkan", "maxStorageBufferRange"), ("webgpu", "maxStorageBufferBindingSize")])
+@pytest.mark.row("R34")
+def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, limit: str) -> None:
+    device = first_device(kind)
+    most = device.limits[limit]
+    if most > 1 << 28:
+        pytest.skip("the limit is too large for a test")
+    steps = [NORMALIZE["steps"][0].replace("sums=sums", f"sums={name}") for name in ("u", "large")]
+    f = in_place(kind, inputs=["x: float32[rows, columns]"], outputs=[], temporaries=[f"large: float32[{most // 4 + 1}]"], steps=steps)
+    x, u = device.from_numpy(X), device.zeros(5, "float32")
+    for call in (lambda: f(x, u), lambda: f.bind(x, u)):
+        with pytest.raises(devmod.LaunchError) as caught:
+            call()
+        assert str(caught.value) == (
+            f"the {kind} program 'p', step 2: the {kind} function 'square_sums' cannot be launched on {device}: its {limit} is {most}, but "
+            f"argument 2 'sums' ('large' of the program) has {most + 4} bytes"
+        )
+    assert not u.numpy().any()
+
+
+def test_a_launch_that_fails_names_the_program_and_the_step() -> None:
+    device, f = first_device("hexagon"), in_place("hexagon")
+    spoil = devmod.compile("void spoil(int *x) { x[0] = *(volatile int *)16; }", "hexagon -arch=v66")
+    crash: Any = devmod.program("q", spoil, updates=["x: int32[n]"], steps=["spoil(x=x, threads=n)"])["q"]
+    x, weight, u, y = (device.from_numpy(each) for each in (X, W, np.zeros(5, "float32"), np.zeros((5, 8), "float32")))
+    bound = f.bind(x, weight, u, y=y)
+    with pytest.raises(devmod.LaunchError, match=r"^the hexagon program 'q': hexagon device 0 .*: a kernel has ended its runner"):
+        crash(np.zeros(1, "int32"))  # the device reports it after the launch
+    with devmod.guard(), pytest.raises(devmod.LaunchError, match=r"^the hexagon program 'q', step 1: hexagon device 0 .*: a kernel has"):
+        crash(np.zeros(1, "int32"))
+    lost = "an array of hexagon device 0 .* cannot be used: its runner has ended"
+    with pytest.raises(devmod.LaunchError, match=f"^the hexagon program 'p', step 1: {lost}"):
+        bound()
+    x, u, y = (device.from_numpy(each) for each in (X, np.zeros(5, "float32"), np.zeros((5, 8), "float32")))
+    for call in (lambda: f(x, weight, u), lambda: f.bind(x, weight, u, y=y)):
+        with pytest.raises(devmod.LaunchError, match=f"^the hexagon program 'p', step 2: {lost}"):
+            call()
+
+
+def test_a_prepared_launch_that_the_driver_refuses_has_a_note_of_its_step(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a driver keeps its class and its text."""
+    kernel = type(function.functions["scale"].open(function.device))
+
+    def refuse() -> None:
+        raise OSError("refused")
+
+    prepare = kernel.prepare
+    monkeypatch.setattr(kernel, "prepare", lambda self, *args: refuse if self._name == "scale" else prepare(self, *args))
+    device = function.device
+    bound = function.bind(device.from_numpy(X), device.from_numpy(W), y=device.empty((5, 8), "float32"))
+    with pytest.raises(OSError, match=r"^refused") as caught:
+        bound()
+    assert caught.value.__notes__ == ["in the opencl program 'normalize', step 2"]
+
+
 # -- interrupts and forks
 
 

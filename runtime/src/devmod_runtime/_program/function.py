@@ -10,7 +10,7 @@ from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.param import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
-from devmod.errors import ArgumentError, DeviceMemoryError, did_you_mean, list_names
+from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
@@ -141,8 +141,8 @@ class ProgramFunction(ProcessLocal):
         check_driver(self.kind)
         try:
             return ProgramCall(self, values, stream).run()
-        except DeviceMemoryError as error:
-            self._add_name(error)
+        except LaunchError as error:
+            self.add_name(error)
             raise
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
@@ -167,13 +167,14 @@ class ProgramFunction(ProcessLocal):
         check_driver(self.kind)
         try:
             return ProgramCall(self, values, stream, bound=True).bound()
-        except DeviceMemoryError as error:
-            self._add_name(error)
+        except LaunchError as error:
+            self.add_name(error)
             raise
 
-    def _add_name(self, error: DeviceMemoryError) -> None:
-        """Put the program into the message of a device without memory."""
-        error.args = (f"{self.label}: {error}", *error.args[1:])
+    def add_name(self, error: LaunchError) -> None:
+        """Put the program into the message of a failed launch, or of a device without memory, unless it is there."""
+        if not str(error).startswith(self.label):
+            error.args = (f"{self.label}: {error}", *error.args[1:])
 
     def on(self, device: Device | str) -> ProgramFunction:
         """Return the program on one device. Its calls take arrays of that device, and copy host arrays there.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from operator import itemgetter, length_hint
 from typing import Any
 
 from devmod.backend import ConversionError, expression_text, members_by_value
@@ -14,6 +14,7 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import Call
+from devmod_runtime._launch.launcher import Kernel
 from devmod_runtime._program.temporaries import ImageForm, share
 
 Error = Callable[[str, str], ArgumentError]
@@ -235,9 +236,21 @@ class Step:
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 
-    def of_step(self, error: DevmodError) -> DevmodError:
-        """Return an error with the program and the step in its text."""
-        error.args = (f"{self.program.label}, step {self._number + 1}: {error}", *error.args[1:])
+    def of_step(self, error: Exception) -> Exception:
+        """Return an error with the program, the step, and the program's arrays in its text. An error of a driver gets a note."""
+        place = f"{self.program.label}, step {self._number + 1}"
+        if not isinstance(error, DevmodError):
+            error.add_note(f"in {place}")
+            return error
+        text, found = str(error), error.argument
+        for argument, given in self.arguments:
+            if isinstance(given, str) and isinstance(self.program.program.declared.get(given), Array):
+                if given != argument.name:
+                    text = text.replace(argument.label, f"{argument.label} ({given!r} of the program)")
+                found = given if error.argument == argument.name else found
+        error.argument = found
+        error.args = (f"{place}: {text}", *error.args[1:])
+        error.function = self.program.name
         return error
 
     def _error(self, problem: ExpressionError) -> ArgumentError:
@@ -315,6 +328,9 @@ class Plan:
         self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]] = []
         #: The functions that queue a launch, each with the one that takes its values from the slots.
         self._launches: list[tuple[Callable[[list[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
+        #: The step of each, and the kernels that are asked whether they take their buffers.
+        self._steps: list[Step] = []
+        self._checks: list[tuple[Step, Kernel, Callable[[Sequence[Any]], Sequence[Any]]]] = []
         for name, array in arrays.items():
             if name not in slots:
                 numbers[name] = start + len(self._fixed)
@@ -334,16 +350,13 @@ class Plan:
             self._fixed.append(value)
             return number
 
-        queues: dict[Any, Callable[[list[Any]], object] | None] = {}
+        calls: dict[Any, Call] = {}
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
                 self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
-            if step.form not in queues:
-                call = step.call(stream, step.dims(values), values, arrays, scalars)
-                queues[step.form] = None if call.shape is None else call.enqueue
-            queue = queues[step.form]
-            if queue is None:
-                continue
+                self._steps.append(step)
+            call = calls.get(step.form) or step.call(stream, step.dims(values), values, arrays, scalars)
+            calls[step.form] = call
             try:
                 taken = [
                     numbers[place] if place in numbers else number_of(step, argument, given, place)
@@ -352,10 +365,16 @@ class Plan:
             except ConversionError:
                 step.call(stream, step.dims(values), values, arrays, scalars)  # raises the error with its argument
                 raise
-            self._launches.append((queue, _taker(taken)))
+            if call.shape is None:  # no threads
+                continue
+            take = _taker(taken)
+            self._launches.append((call.enqueue, take))
+            self._steps.append(step)
+            if type(call.kernel).check_buffers is not Kernel.check_buffers:
+                self._checks.append((step, call.kernel, take))
 
-    def run(self, slots: list[Any], scalars: Mapping[str, Any]) -> None:
-        """Queue the launches. `slots` has the memory of the arrays, and the images."""
+    def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
+        """Queue the launches. `slots` has the memory of the arrays, and the images. Without `is_checked` the kernels are asked before."""
         slots += self._fixed
         try:
             for number, make, step, argument in self._made:  # noqa: B007 - the error names them
@@ -363,8 +382,18 @@ class Plan:
         except ConversionError as error:
             function = step.function
             raise step.of_step(function._error(f"{function.label}: {argument.label}: {error}", argument.name)) from None
-        for queue, take in self._launches:
-            queue([*take(slots)])
+        for step, kernel, take in () if is_checked else self._checks:
+            try:
+                kernel.check_buffers(take(slots))
+            except DevmodError as error:
+                raise step.of_step(error) from None
+        launches = iter(self._launches)
+        try:
+            for queue, take in launches:
+                queue([*take(slots)])
+        except DevmodError as error:
+            self._steps[-1 - length_hint(launches)].of_step(error)
+            raise
 
 
 def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
