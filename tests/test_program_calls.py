@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from fractions import Fraction
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -245,6 +247,69 @@ def test_threads_on_one_stream_and_on_two(every_kind: devmod.Module, kind: str, 
         for x, y in inputs:
             f(x, weight, y=y, stream=streams[0])
     assert (sizes, len(f._plans)) == ([], plans)
+
+
+def sums(kind: str, **declared: Any) -> Any:
+    """A program that adds the squares of each row to an output, which has three elements more."""
+    rest: dict[str, Any] = {
+        "inputs": ["x: float32[rows, columns]"],
+        "outputs": ["sums: float32[rows + 3]"],
+        "steps": NORMALIZE["steps"][:1],
+    }
+    return devmod.loads(devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared)))["p"].on(kind)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_output_that_begins_cleared_is_zero_in_each_call(kind: str, guarded: bool) -> None:
+    device, wanted = first_device(kind), [*(X * X).sum(1).tolist(), 0, 0, 0]
+    f, host = sums(kind, outputs=["sums: float32[rows + 3] = 0"]), np.ones(8, "float32")
+    with devmod.guard() if guarded else nullcontext():
+        x, part = device.from_numpy(X), device.from_numpy(np.ones(192, "float32"))
+        bound = f.bind(x, sums=part[64:72])
+        for _ in range(2):
+            assert equal(f(X), wanted)
+            assert equal(f(x), wanted)
+            assert equal(f(X, sums=host), wanted)
+            f(x, sums=part[128:136])
+            bound()
+            assert equal(part, [1] * 64 + wanted + [1] * 56 + wanted + [1] * 56)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_output_that_no_thread_writes_is_zero_unless_it_is_given(kind: str, guarded: bool) -> None:
+    device = first_device(kind)
+    two_steps: dict[str, Any] = {
+        "outputs": ["y: float32[2, 4]"],
+        "inputs": ["x: float32[rows, columns]", "one: float32[4]"],
+        "temporaries": ["sums: float32[rows + 3]"],
+        "steps": [NORMALIZE["steps"][0], "scale(x=one, sums=sums, weight=one, y=y, rows=1, columns=4, epsilon=1, threads=4)"],
+    }
+    f, of_temporary = sums(kind), sums(kind, **two_steps)
+    with devmod.guard() if guarded else nullcontext():
+        spoiled = [device.from_numpy(np.full(8, 7, "float32")) for _ in range(8)]
+        device.synchronize()
+        del spoiled
+        for empty in (X[:0], device.from_numpy(X[:0])):
+            for _ in range(2):
+                assert equal(f(empty), [0] * 3)
+            assert equal(of_temporary(empty, np.ones(4, "float32"), y=np.zeros((2, 4), "float32")), [[1] * 4, [0] * 4])
+        assert f(X[:0], sums=np.ones(3, "float32")).tolist() == [1] * 3
+
+
+def test_an_image_that_no_thread_writes_is_zero() -> None:
+    f = made(
+        INC,
+        inputs=["picture: rgba8uint[height, width]", "k: int32"],
+        outputs=["result: rgba8uint[height, width]"],
+        temporaries=["t: int32[1]"],
+        steps=["inc(source=picture, result=result, t=t, threads=(width * k, height))"],
+    )
+    picture = np.zeros((2, 2, 4), np.uint8)
+    spoiled = [f.device.image_from_numpy(picture + 7, "rgba8uint") for _ in range(8)]
+    del spoiled
+    assert [np.unique(f(picture, k)).tolist() for k in (1, 0, 1, 0)] == [[1], [0], [1], [0]]
 
 
 # -- OpenCL: arguments
@@ -483,6 +548,24 @@ def test_scalars_of_each_type() -> None:
     assert refusal(lambda: f(**{**zeros, "e": 2.0})).endswith("the argument 'e': 2.0 is a float, and int32 takes an int; pass 2")
 
 
+@pytest.mark.row("R34")
+def test_a_float_has_its_declared_type_in_every_kernel() -> None:
+    source = "kernel void put(global double *y, double a, double b, double c, double d) { y[0] = a; y[1] = b; y[2] = c; y[3] = d; }"
+    f = made(
+        source,
+        inputs=["a: float16", "b: bfloat16", "c: float32 = 0.1", "d: float64 = 0.1"],
+        outputs=["y: float64[4]"],
+        steps=["put(y=y, a=a, b=b, c=c, d=d, threads=1)"],
+    )
+    wanted = [float(np.float16(0.1)), 0.10009765625, float(np.float32(0.1)), 0.1]
+    assert f(0.1, 0.1).tolist() == wanted
+    assert f(np.float64(0.1), 0.1, Fraction(1, 10)).tolist() == wanted
+    assert f(0.1, 0.1, 2**24 + 1, 2**24 + 1).tolist()[2:] == [2**24, 2**24 + 1]
+    special = [-0.0, float("inf"), float("-inf"), 2.0**-24, -(2.0**-133), 1.0 + 2**-8, 1.0 + 3 * 2**-8]
+    assert [f(0, each)[1].hex() for each in special] == [each.hex() for each in (*special[:5], 1.0, 1.0 + 2**-6)]
+    assert np.isnan(f(0, float("nan"))[1])
+
+
 ADD = "kernel void add(global int *t, global const int *w) { t[get_global_id(0)] += w[get_global_id(0)]; }"
 
 
@@ -619,6 +702,74 @@ def test_temporaries_share_buffers_and_are_cleared_in_each_call() -> None:
     assert refusal(lambda: f.temporary_bytes(n="1")) == "the program 'p': the length 'n' is an integer, got '1'"
 
 
+INC = """
+kernel void inc(read_only image2d_t source, write_only image2d_t result, global int *t) {
+  int2 at = (int2)(get_global_id(0), get_global_id(1)); write_imageui(result, at, read_imageui(source, at) + 1); t[0] = 0;
+}"""
+
+
+def images(count: int) -> Any:
+    """A program of temporary images, each one more than the image before. A temporary array is cleared before the second step."""
+    names = ["picture", *[f"t{number}" for number in range(count)], "result"]
+    return made(
+        INC,
+        inputs=["picture: rgba8uint[height, width]"],
+        outputs=["result: rgba8uint[height, width]"],
+        temporaries=["first: int32[1]", "t: int32[1] = 0", *[f"{name}: rgba8uint[height, width]" for name in names[1:-1]]],
+        steps=[f"inc(source={a}, result={b}, t={'first' if a == 'picture' else 't'}, threads=(width, height))" for a, b in pairwise(names)],
+    )
+
+
+@pytest.mark.parametrize("how", ["in a handler of a signal", "in a thread, after 32 other streams"])
+@pytest.mark.row("R32")
+def test_a_call_between_the_launches_of_another_has_images_of_its_own(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, another = images(4), images(1)
+    device, stream = f.device, f.device.stream()
+    pictures = [device.image_from_numpy(np.full((4, 4, 4), value, np.uint8), "rgba8uint") for value in (0, 100)]
+    inner: list[Any] = []
+    clear = type(device).start_clear
+
+    def call() -> None:
+        inner.append(f(pictures[1], stream=stream))
+
+    def clear_and_call(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        if how.startswith("in a handler"):
+            call()
+        else:
+            for other in [device.stream() for _ in range(32)]:
+                another(pictures[1], stream=other)
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        return clear(*arguments)
+
+    f(pictures[0], stream=stream)
+    monkeypatch.setattr(type(device), "start_clear", clear_and_call)
+    outer = f(pictures[0], stream=stream)
+    assert [np.unique(each.numpy()).tolist() for each in (outer, *inner)] == [[5], [105]]
+
+
+def test_temporary_images_share_memory_and_a_stream_keeps_those_of_few_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = images(9)
+    device, stream = f.device, f.device.stream()
+    create, made_images = type(device).create_image, []
+    monkeypatch.setattr(type(device), "create_image", lambda self, image: made_images.append(image) or create(self, image))
+
+    def count(height: int, *, bound: bool = False) -> int:
+        """The temporary images that a call makes."""
+        picture, result = (device.image((4, height), "rgba8uint") for _ in range(2))
+        picture.copy_from(np.zeros((height, 4, 4), np.uint8))
+        made_images.clear()
+        f.bind(picture, result=result, stream=stream)() if bound else f(picture, result=result, stream=stream)
+        assert np.unique(result.numpy()).tolist() == [10]
+        return len(made_images)
+
+    assert [count(4), count(4), count(4, bound=True), count(5), count(4)] == [2, 0, 2, 2, 0]
+    assert [count(height) for height in range(6, 21)] == [2] * 15
+    assert [count(4), count(5)] == [0, 2]
+
+
 def test_temporaries_that_the_device_has_no_memory_for_name_the_program() -> None:
     f = made(CHAIN, inputs=["x: int32[n]"], outputs=["y: int32[n]"], temporaries=["t: int32[n * 1099511627776]"], steps=[
         "put(x=x, y=t, threads=n)", "put(x=t, y=y, threads=n)",
@@ -710,6 +861,109 @@ def test_a_number_that_a_later_call_cannot_convert_and_what_no_step_writes() -> 
     assert refusal(lambda: f(2**40)).startswith(text)
     f(7)
     assert refusal(lambda: f(2**40)).startswith(text)
+
+
+@pytest.mark.row("R34")
+def test_a_step_without_threads_is_checked_like_the_others() -> None:
+    source = "kernel void put(global int *y, int v) { y[get_global_id(0)] = v; }"
+    one, two = "put(y=y, v=1, threads=n)", "put(y=y, v=6 // k, threads=n)"
+    for steps in ([two], [one, two], [two, one]):
+        f = made(source, inputs=["x: int32[n]", "k: int32"], outputs=["y: int32[n]"], steps=steps)
+        for x in (np.zeros(0, "int32"), np.zeros(2, "int32")):
+            assert f(x, 2).tolist() == [3 if steps[-1] == two else 1] * len(x)
+            number = steps.index(two) + 1
+            assert refusal(lambda f=f, x=x: f(x, 0)) == f"the opencl program 'p': step {number} ('put'): 6 // k divides by zero"  # type: ignore[misc]
+
+
+# -- launches that fail
+
+
+def in_place(kind: str, **declared: Any) -> Any:
+    """A program that adds to an update before it reads it."""
+    rest: dict[str, Any] = {
+        "inputs": ["x: float32[rows, columns]", "weight: float32[columns]"],
+        "outputs": ["y: float32[rows, columns]"],
+        "updates": ["u: float32[rows]"],
+        "steps": [
+            NORMALIZE["steps"][0].replace("sums=sums", "sums=u"),
+            NORMALIZE["steps"][1].replace("sums=sums", "sums=u").replace("epsilon=epsilon", "epsilon=0"),
+        ],
+    }
+    return devmod.loads(devmod.dumps(devmod.program("p", devmod.bundle(*candidates(kind)), **rest | declared)))["p"].on(kind)  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("R34")
+def test_what_webgpu_cannot_bind_is_refused_before_the_first_launch() -> None:
+    device, f = first_device("webgpu"), in_place("webgpu")
+    x, weight = device.from_numpy(X), device.from_numpy(W)
+    whole = device.from_numpy(np.zeros(256, "float32"))
+    u, y = whole[:5], whole[64:104].reshape(5, 8)
+    text = (
+        "the webgpu program 'p', step 2: the webgpu function 'scale': argument 4 'y' and argument 2 'sums' ('u' of the program) are views of one "
+        "buffer, and the shader declares one of them as read-only. WebGPU forbids this in one launch; pass a copy for one of them"
+    )
+    for _ in range(2):
+        with pytest.raises(ArgumentError) as caught:
+            f(x, weight, u, y=y)
+        assert (str(caught.value), caught.value.function, caught.value.argument) == (text, "p", "y")
+        f(x, weight, device.zeros(5, "float32"), y=device.empty((5, 8), "float32"))  # the launches are cached from now on
+    assert refusal(lambda: f.bind(x, weight, u, y=y)) == text
+    assert not whole.numpy().any()
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("vulkan", "maxStorageBufferRange"), ("webgpu", "maxStorageBufferBindingSize")])
+@pytest.mark.row("R34")
+def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, limit: str) -> None:
+    device = first_device(kind)
+    most = device.limits[limit]
+    if most > 1 << 28:
+        pytest.skip("the limit is too large for a test")
+    steps = [NORMALIZE["steps"][0].replace("sums=sums", f"sums={name}") for name in ("u", "large")]
+    f = in_place(kind, inputs=["x: float32[rows, columns]"], outputs=[], temporaries=[f"large: float32[{most // 4 + 1}]"], steps=steps)
+    x, u = device.from_numpy(X), device.zeros(5, "float32")
+    for call in (lambda: f(x, u), lambda: f.bind(x, u)):
+        with pytest.raises(devmod.LaunchError) as caught:
+            call()
+        assert str(caught.value) == (
+            f"the {kind} program 'p', step 2: the {kind} function 'square_sums' cannot be launched on {device}: its {limit} is {most}, but "
+            f"argument 2 'sums' ('large' of the program) has {most + 4} bytes"
+        )
+    assert not u.numpy().any()
+
+
+def test_a_launch_that_fails_names_the_program_and_the_step() -> None:
+    device, f = first_device("hexagon"), in_place("hexagon")
+    spoil = devmod.compile("void spoil(int *x) { x[0] = *(volatile int *)16; }", "hexagon -arch=v66")
+    crash: Any = devmod.program("q", spoil, updates=["x: int32[n]"], steps=["spoil(x=x, threads=n)"])["q"]
+    x, weight, u, y = (device.from_numpy(each) for each in (X, W, np.zeros(5, "float32"), np.zeros((5, 8), "float32")))
+    bound = f.bind(x, weight, u, y=y)
+    with pytest.raises(devmod.LaunchError, match=r"^the hexagon program 'q': hexagon device 0 .*: a kernel has ended its runner"):
+        crash(np.zeros(1, "int32"))  # the device reports it after the launch
+    with devmod.guard(), pytest.raises(devmod.LaunchError, match=r"^the hexagon program 'q', step 1: hexagon device 0 .*: a kernel has"):
+        crash(np.zeros(1, "int32"))
+    lost = "an array of hexagon device 0 .* cannot be used: its runner has ended"
+    with pytest.raises(devmod.LaunchError, match=f"^the hexagon program 'p', step 1: {lost}"):
+        bound()
+    x, u, y = (device.from_numpy(each) for each in (X, np.zeros(5, "float32"), np.zeros((5, 8), "float32")))
+    for call in (lambda: f(x, weight, u), lambda: f.bind(x, weight, u, y=y)):
+        with pytest.raises(devmod.LaunchError, match=f"^the hexagon program 'p', step 2: {lost}"):
+            call()
+
+
+def test_a_prepared_launch_that_the_driver_refuses_has_a_note_of_its_step(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a driver keeps its class and its text."""
+    kernel = type(function.functions["scale"].open(function.device))
+
+    def refuse() -> None:
+        raise OSError("refused")
+
+    prepare = kernel.prepare
+    monkeypatch.setattr(kernel, "prepare", lambda self, *args: refuse if self._name == "scale" else prepare(self, *args))
+    device = function.device
+    bound = function.bind(device.from_numpy(X), device.from_numpy(W), y=device.empty((5, 8), "float32"))
+    with pytest.raises(OSError, match=r"^refused") as caught:
+        bound()
+    assert caught.value.__notes__ == ["in the opencl program 'normalize', step 2"]
 
 
 # -- interrupts and forks

@@ -209,7 +209,7 @@ NAMES: dict[str, tuple[Program, str]] = {
         "an array of float32x4 cannot be declared; expected numbers, such as x: float32[n, 4]",
     ),
     "a scalar": (GOOD._replace(declared={"a": Scalar("a", "handle")}), "a scalar of handle cannot be declared; expected an integer, a float or bool"),
-    "an input that is cleared": (GOOD._replace(declared={"x": X._replace(cleared=True)}), "'x' cannot begin cleared: only a temporary array can"),
+    "an input that is cleared": (GOOD._replace(declared={"x": X._replace(cleared=True)}), "'x' cannot begin cleared: only an output or a temporary that is an array can"),
 }  # fmt: skip
 
 

@@ -124,8 +124,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     'decl type': ({"inputs": ['x: flat32[n]']}, ": inputs: 'x: flat32[n]' has the type 'flat32', which is neither an element type nor the format of an image"),
     'decl scalar type': ({"inputs": ['x: float32[n]', 'a: flat32']}, ": 'a': 'flat32' is not a type: expected a name such as 'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle', or one with lanes such as 'float16x4'"),
     'decl vec': ({"inputs": ['x: float32x4[n]']}, ': an array of float32x4 cannot be declared; expected numbers, such as x: float32[n, 4]'),
-    'decl value': ({"inputs": ['x: float32[n] = 0']}, ": inputs: 'x: float32[n] = 0' has a value; of the arrays, only temporaries have one, which is 0"),
-    'decl temp one': ({"temporaries": ['t: float32[n] = 1']}, ": temporaries: 't: float32[n] = 1' has a value; of the arrays, only temporaries have one, which is 0"),
+    'decl value': ({"inputs": ['x: float32[n] = 0']}, ": inputs: 'x: float32[n] = 0' has a value; of the arrays, only outputs and temporaries have one, which is 0"),
+    'decl temp one': ({"temporaries": ['t: float32[n] = 1']}, ": temporaries: 't: float32[n] = 1' has a value; of the arrays, only outputs and temporaries have one, which is 0"),
     'decl no length': ({"inputs": ['x: float32[()]']}, ": inputs: 'x: float32[()]' has no lengths"),
     'decl out scalar': ({"outputs": ['y: float32']}, ": outputs: 'y: float32' has no shape; only an input is a number"),
     'decl dup': ({"outputs": ['x: float32[n]']}, ": outputs: 'x' is declared twice"),
@@ -142,7 +142,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     'sampler mode': ({"samplers": ['how: nearest wrap']}, ": the sampler 'how' has 'nearest' and 'wrap'; expected a filter of 'nearest', 'linear' and an address mode of 'clamp', 'repeat', 'mirror', 'border'"),
     'sampler name': ({"samplers": ['a b: nearest clamp']}, ": 'a b' is no name: expected an identifier that is no keyword of Python"),
     'image rank': ({"inputs": ['x: rgba8unorm[n]']}, ": the image 'x' has the shape [n]; expected two lengths, [height, width]"),
-    'image cleared': ({"temporaries": ['t: rgba8unorm[n, n] = 0']}, ": 't' cannot begin cleared: only a temporary array can"),
+    'image cleared': ({"temporaries": ['t: rgba8unorm[n, n] = 0']}, ": 't' cannot begin cleared: only an output or a temporary that is an array can"),
     'image constant': ({"constants": ['t: r32float[n, n]']}, ": the constant 't' is an image; a constant is an array"),
     'requires': ({"requires": ['n % 4']}, ": requires: 'n % 4' is no comparison; expected one such as 'columns % 4 == 0'"),
     'requires in': ({"requires": ['n in (1, 2)']}, ": requires: 'n in (1, 2)' is no comparison; expected one such as 'columns % 4 == 0'"),
@@ -176,6 +176,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     'reads output2': ({"temporaries": ['t: float32[n]'], "steps": ['add(x=t, y=y, n=n, a=a, threads=n)']}, ", step 1 ('add'), argument 'x': the kernel reads 't', which no step before has written. {add}"),
     'twice written': ({"updates": ['z: float32[n]'], "steps": ['fill(y=y, value=a, threads=n)', 'add(x=z, y=z, n=n, a=a, threads=n)']}, ", step 2 ('add'), argument 'y': 'z' is given twice, and the kernel may write to it. {add}"),
     'unwritten': ({"outputs": ['y: float32[n]', 'z: float32[n]']}, ": no step writes the output 'z'"),
+    'unwritten, cleared': ({"outputs": ['y: float32[n]', 'z: float32[n] = 0']}, ": no step writes the output 'z'"),
     'unused temp': ({"temporaries": ['t: float32[n]']}, ": no step uses the temporary 't'"),
     'image for buffer': ({"inputs": ['x: rgba8unorm[n, m]', 'a: float32']}, ", step 2 ('add'), argument 'x': 'x' is an image, and the kernel takes an array. {add}"),
     'image dim': ({"inputs": ['x: float32[n]', 'a: float32'], "samplers": ['how: linear clamp'], "outputs": ['y: float32[n]', 'o: r32float[n, n]'], "steps": ['sample(picture=x, how=how, out=o, threads=n)']}, ", step 1 ('sample'), argument 'picture': 'x' is an array, and the kernel takes an image. {sample}"),
@@ -445,6 +446,25 @@ def test_the_types_and_the_lengths_of_a_program_in_a_program_hold() -> None:
     assert refused(kernels=small, inputs=["x: float32[5]"], outputs=["y: float32[4]"], steps=["norm(x=x, y=y)"]).startswith(
         "the program 'p', step 1 ('norm'): its argument 'x' has a length of 4, and that of 'x' is 5. It is norm("
     )
+
+
+def test_a_float_of_a_program_in_a_program_is_rounded_as_in_its_calls() -> None:
+    program = read(make(kernels=inner(), steps=["norm(x=x, y=y, a=0.1)"]))
+    assert program.steps[0].arguments["value"] == 0.10000000149011612  # of float32
+    program = read(make(kernels=inner(), inputs=["x: float32[n]", "h: float16"], steps=["norm(x=x, y=y, a=h)"]))
+    assert program.steps[0].arguments["value"] == "h"
+    text = refused(kernels=inner(), inputs=["x: float32[n]", "d: float64"], steps=["norm(x=x, y=y, a=d)"])
+    assert text.startswith("the program 'p', step 1 ('norm'): its argument 'a': the program takes float32, and 'd' is float64. It is norm(")
+
+
+def test_an_output_of_a_program_in_a_program_begins_cleared() -> None:
+    kernels = inner(outputs=["y: float32[n] = 0"])
+    program = read(make(kernels=kernels, steps=["norm(x=x, y=y)"]))
+    assert program.declared["y"] == Array("y", "output", "float32", ("n",), cleared=True)
+    text = "the program 'p', step {} ('norm'): its output 'y' begins cleared, and '{}' has contents before: give it an array of its own. It is norm("
+    assert refused(kernels=kernels, steps=["fill(y=y, value=a, threads=n)", "norm(x=x, y=y)"]).startswith(text.format(2, "y"))
+    assert refused(kernels=kernels, steps=["norm(x=x, y=y)"] * 2).startswith(text.format(2, "y"))
+    assert refused(kernels=kernels, updates=["v: float32[n]"], steps=["norm(x=x, y=v)"]).startswith(text.format(1, "v"))
 
 
 def test_a_constant_and_its_length_are_shared_with_the_caller() -> None:

@@ -553,7 +553,7 @@ def test_an_array_over_max_storage_buffer_range(device: Any, add: Any) -> None:
     with pytest.raises(devmod.LaunchError) as caught:
         add(large, device.from_numpy(b), device.from_numpy(c), 64, grid=1)
     assert str(caught.value) == (
-        f"the vulkan function 'add' cannot be launched on {device}: its maxStorageBufferRange is {most}, but argument 1 has {most + 4} bytes"
+        f"the vulkan function 'add' cannot be launched on {device}: its maxStorageBufferRange is {most}, but argument 1 'a' has {most + 4} bytes"
     )
 
 

@@ -166,8 +166,8 @@ def _declaration(text: str, role: str) -> Array | Scalar:
         return Scalar(name, annotation.id, default)
     if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.value, ast.Name):
         raise _Problem(expected)
-    if default is not None and (role != "temporary" or default != 0 or isinstance(default, bool)):
-        raise _Problem("has a value; of the arrays, only temporaries have one, which is 0")
+    if default is not None and (role not in ("output", "temporary") or default != 0 or isinstance(default, bool)):
+        raise _Problem("has a value; of the arrays, only outputs and temporaries have one, which is 0")
     lengths = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
     shape = tuple(map(_expression, lengths))
     type_ = annotation.value.id
@@ -318,6 +318,7 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
     """Return a program whose steps that call programs are replaced by the steps of those, and the place of each step in a message."""
     declared, requires = dict(program.declared), dict.fromkeys(program.requires)
     taken = {*declared, *program.length_names}
+    used: set[Any] = set()
     steps: list[Step] = []
     places: list[str] = []
     for number, step in enumerate(program.steps, 1):
@@ -328,7 +329,7 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
             places.append(place)
         else:
             try:
-                call = _ProgramCall(program._replace(declared=declared), taken, inner, step, number)
+                call = _ProgramCall(program._replace(declared=declared), taken, used, inner, step, number)
             except _Problem as problem:
                 signature = f"{inner.name}{interface_text(parts.infos[inner.name].interface, short=True)}"  # type: ignore[arg-type]
                 raise _error(program.name, f"{problem}{'' if str(problem)[-1] == '?' else '.'} It is {signature}", place) from None
@@ -336,6 +337,7 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
             requires |= dict.fromkeys(call.requires)
             steps += call.steps
             places += [f"{place}, its step {at} ({quote_name(each.kernel)})" for at, each in enumerate(call.steps, 1)]
+        used |= {each for each in step.arguments.values() if isinstance(each, str)}
         if len(steps) > MAX_STEPS:
             raise _error(program.name, f"it has more than {MAX_STEPS} steps")
     return program._replace(declared=declared, requires=tuple(requires), steps=tuple(steps)), places
@@ -344,7 +346,7 @@ def _inlined(program: Program, parts: Parts) -> tuple[Program, list[str]]:
 class _ProgramCall:
     """The steps of a program in the terms of the one that calls it, and the declarations that they add to it."""
 
-    def __init__(self, outer: Program, taken: set[str], inner: Program, step: Step, number: int) -> None:
+    def __init__(self, outer: Program, taken: set[str], used: set[Any], inner: Program, step: Step, number: int) -> None:
         if step.grid or step.threads or step.block:
             raise _Problem("a program takes no grid, threads and block: its steps have them")
         self._outer, self._taken, self._prefix = outer, taken, f"{inner.name}_{number}_"
@@ -371,8 +373,17 @@ class _ProgramCall:
                 raise _Problem(f"its argument {each.name!r}: {problem.replace('the kernel takes', 'the program takes')}")
             elif each.is_integer and not isinstance(value, int):
                 ranges += _range_of(each, value, outer.declared.get(value))
+            elif type(value) in (int, float):
+                self._values[each.name] = each.rounded(value)
+            elif isinstance(given := outer.declared.get(value), Scalar) and given.type in _ROUNDED.get(each.type, ()):
+                raise _Problem(f"its argument {each.name!r}: the program takes {each.type}, and {given.name!r} is {given.type}")
         for array, target in pairs:
             self._bind(array, target)
+            if array.role == "output" and array.cleared:
+                if target.name in used or target.role == "update":
+                    text = f"{array.name!r} begins cleared, and {target.name!r} has contents before: give it an array of its own"
+                    raise _Problem(f"its output {text}")
+                self.declared[target.name] = target._replace(cleared=True)
         for array in inner.arrays("constant"):
             pairs.append((array, self._constant(array)))
         for other in inner.declared.values():
@@ -445,6 +456,10 @@ class _ProgramCall:
         if isinstance(value, tuple):
             return (value[0], *map(self._replaced, value[1:]))
         return self._values.get(value, value) if isinstance(value, str) else value
+
+
+#: For a float those of which a value may be none of its own: a step has no conversion.
+_ROUNDED = {"float16": ("bfloat16", "float32", "float64"), "bfloat16": ("float16", "float32", "float64"), "float32": ("float64",)}
 
 
 def _range_of(scalar: Scalar, value: Any, given: object) -> list[tuple[str, Expression, Expression]]:

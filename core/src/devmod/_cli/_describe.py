@@ -293,7 +293,7 @@ def _program(name: str, info: FunctionInfo, module: Module) -> dict[str, Any]:
         role, extra = param.extra.get("role"), param.extra
         if isinstance(role, str) and role in _DECLARED:
             text = f"{param.name}: {extra.get('filter')} {extra.get('address')}" if role == "sampler" else declaration_text(param)
-            result[_DECLARED[role]].append(f"{text}{' = 0' if extra.get('cleared') else ''}")
+            result[_DECLARED[role]].append(text)
     try:
         program = read_program(name, module)
     except DevmodError as error:

@@ -200,7 +200,8 @@ def program(
         What a call gives: ``"x: float32[rows, columns]"``, the image ``"picture: rgba8unorm[height, width]"``, the scalar
         ``"epsilon: float32 = 1e-5"``.
     outputs
-        What a call returns. Their shapes follow from those of the inputs, the updates and the constants.
+        What a call returns. Their shapes follow from those of the inputs, the updates and the constants. With ``= 0`` an array begins
+        cleared, also one that the call gives.
     updates
         Arrays that a call gives, and that the program reads and writes.
     temporaries

@@ -121,6 +121,9 @@ class VulkanKernel(Kernel):
 
         return unfit_image(self._device, self._device.physical, self._shader, self._pipeline.places.images, images)
 
+    def check_buffers(self, values: Sequence[Any]) -> None:
+        self._pipeline.check_sizes(values)
+
     def caller(self, stream: VulkanStream, shape: Any) -> Callable[[Sequence[Any]], None]:
         pipeline, submit, submission, number = self._pipeline, stream.submit, stream.submission, stream.number
         batches, gather = stream.batches, stream.gather

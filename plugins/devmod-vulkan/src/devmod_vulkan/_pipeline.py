@@ -123,7 +123,8 @@ class Pipeline:
     def __init__(self, shader: Shader, logical: Logical, constants: Sequence[tuple[int, bytes]]) -> None:
         self.logical = logical
         self.places = places = Places(shader)
-        self.name = shader.name
+        self.name, self._params = shader.name, shader.interface.params
+        self.most_bytes = logical.physical.limits["maxStorageBufferRange"]
         self.pack = block_packer(shader.interface) if shader.interface.blocks else None
         align = logical.physical.alignment
         #: For each uniform buffer: the number of its argument or block, the offset in the launch's uniform memory, the size.
@@ -155,6 +156,15 @@ class Pipeline:
         handle = self.logical.create_owned(function, kind, info)
         self._owned.append((function.replace("Create", "Destroy"), handle))
         return handle
+
+    def check_sizes(self, values: Sequence[Any]) -> None:
+        """Raise LaunchError if an array exceeds the device's maxStorageBufferRange."""
+        for number, _ in self.places.buffers:
+            if values[number].nbytes > self.most_bytes:
+                name = self._params[number].name
+                label = f"argument {number + 1} {name!r}" if name else f"argument {number + 1}"
+                problem = f"its maxStorageBufferRange is {self.most_bytes}, but {label} has {values[number].nbytes} bytes"
+                raise self.logical.device.invalid_launch(self.name, problem, name or str(number + 1))
 
     def _set_layout(self, number: int) -> Any:
         bindings = [
@@ -386,10 +396,8 @@ class Launchable:
         logical.check_open()
         for index, (number, _) in enumerate(places.buffers):
             memory = values[number]
-            if memory.nbytes > logical.physical.limits["maxStorageBufferRange"]:
-                most = logical.physical.limits["maxStorageBufferRange"]
-                problem = f"its maxStorageBufferRange is {most}, but argument {number + 1} has {memory.nbytes} bytes"
-                raise logical.device.invalid_launch(pipeline.name, problem, str(number + 1))
+            if memory.nbytes > pipeline.most_bytes:
+                pipeline.check_sizes(values)
             memory.used = True
             entry = self._infos[index]
             entry.buffer, entry.offset, entry.range = memory.buffer, memory.offset, memory.nbytes

@@ -251,18 +251,14 @@ class WebGPUKernel(Kernel):
             root = memory
             if type(memory) is Region:
                 if memory.splits_a_word:
-                    raise self._invalid_argument(
-                        each,
-                        f"is a view of {memory.nbytes} bytes, and WebGPU binds whole words of 4 bytes: the last word has elements that are "
-                        "not in the view; end it at a word",
-                    )
+                    self.check_buffers(values)
                 root, memory = memory.buffer, memory.resource
             bound.add(root)
             entries[each.group].append({"binding": each.number, "resource": memory})
         for each in self._images:
             entries[each.group].append({"binding": each.number, "resource": values[each.argument].handle})
         if self._is_mixed and len(bound) < len(self._buffers):
-            self._check_shared(values)
+            self.check_buffers(values)
         create = self._device.gpu.create_bind_group
         try:
             return [
@@ -270,13 +266,10 @@ class WebGPUKernel(Kernel):
                 for number, items in enumerate(entries)
             ]
         except _driver.Error as error:
-            most = self._device.limits["maxStorageBufferBindingSize"]
-            for each in self._buffers:
-                size = values[each.argument].size
-                if size > most:
-                    raise self._invalid_launch(
-                        f"its maxStorageBufferBindingSize is {most}, but {self._label(each)} has {size} bytes"
-                    ) from error
+            try:
+                self.check_buffers(values)
+            except LaunchError as reason:
+                raise reason from error
             self._check_adopted(values, _driver.describe_error(error))
             raise
 
@@ -285,12 +278,26 @@ class WebGPUKernel(Kernel):
 
     def _replacement(self, binding: Binding, memory: Any) -> Any:
         """Return the buffer to bind for an empty array, whose one word is too small. Raise LaunchError for other unusable buffers."""
+        self._check_buffer(binding, memory)
+        return self._device.allocate(binding.least)
+
+    def _check_buffer(self, binding: Binding, memory: Any) -> None:
+        """Raise LaunchError for a buffer that cannot be bound, and ArgumentError for a view that ends within a word."""
+        most = self._device.limits["maxStorageBufferBindingSize"]
         if memory.map_state != "unmapped":
             problem = "is a wgpu.GPUBuffer that is mapped; call its unmap() first"
-        elif memory.size == 4 and self._device.owns(memory):
-            return self._device.allocate(binding.least)
-        else:
+        elif memory.size < binding.least and not (memory.size == 4 and self._device.owns(memory)):
             problem = f"has {memory.size} bytes, but the shader's variable needs at least {binding.least}"
+        elif type(memory) is Region and memory.splits_a_word:
+            raise self._invalid_argument(
+                binding,
+                f"is a view of {memory.nbytes} bytes, and WebGPU binds whole words of 4 bytes: the last word has elements that are not in "
+                "the view; end it at a word",
+            )
+        elif memory.size > most:
+            raise self._invalid_launch(f"its maxStorageBufferBindingSize is {most}, but {self._label(binding)} has {memory.size} bytes")
+        else:
+            return
         raise LaunchError(
             f"the webgpu function {self._name!r} cannot be launched: {self._label(binding)} {problem}", kind="webgpu", function=self._name
         )
@@ -299,11 +306,12 @@ class WebGPUKernel(Kernel):
         name = self._interface.params[binding.argument].name
         return f"argument {binding.argument + 1} {name!r}" if name else f"argument {binding.argument + 1}"
 
-    def _check_shared(self, values: Sequence[Any]) -> None:
-        """Raise ArgumentError if one buffer is bound as read-only and as writable. WebGPU forbids that in one dispatch."""
+    def check_buffers(self, values: Sequence[Any]) -> None:
         first: dict[int, Binding] = {}
         for each in self._buffers:
             memory = values[each.argument]
+            self._check_buffer(each, memory)
+            # WebGPU forbids a buffer that one dispatch binds as read-only and as writable.
             is_view = type(memory) is Region
             other = first.setdefault(id(memory.buffer if is_view else memory), each)
             if other.type != each.type:

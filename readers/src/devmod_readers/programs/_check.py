@@ -12,14 +12,12 @@ from devmod import Interface, Member, Module, Param
 from devmod.backend import ADDRESS_MODES, FILTERS, constants_of, expression_text, interface_text, members_by_value, parse_dtype
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._expressions import Expression, names_in
-from devmod_readers.programs._model import BINDING, Array, Program, Sampler, Scalar, Step
+from devmod_readers.programs._model import BINDING, FLOATS, Array, Program, Sampler, Scalar, Step
 
 #: The names that expressions have already, and those of a call: its keyword, and keywords that later versions may have.
 _RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
 #: DLPack's codes of integers, and of booleans. The others of numbers are floats.
 _INTEGERS, _BOOL = (0, 1), 6
-#: The formats of Python's struct for floats that are smaller than Python's.
-_FLOATS = {"float16": "e", "float32": "f"}
 #: The types of scalars.
 _SCALARS = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bfloat16", "bool")
 _NOUNS = {"image": "an image", "sampler": "a sampler", "local": "local memory"}
@@ -151,8 +149,8 @@ def _check_array(array: Array) -> None:
     code, bits, lanes = _type_of(array.type, array.name)
     if (lanes != 1 or code == 3 or bits % 8 or not bits) and (code, bits, lanes) != (1, 1, 1):
         raise _Problem(f"an array of {array.type} cannot be declared; expected numbers, such as {array.name}: float32[n, 4]", array.name)
-    if array.cleared and (array.role != "temporary" or array.format):
-        raise _Problem(f"{array.name!r} cannot begin cleared: only a temporary array can", array.name)
+    if array.cleared and (array.role not in ("output", "temporary") or array.format):
+        raise _Problem(f"{array.name!r} cannot begin cleared: only an output or a temporary that is an array can", array.name)
     if array.format and array.role == "constant":
         raise _Problem(f"the constant {array.name!r} is an image; a constant is an array", array.name)
     if array.format and len(array.shape) != 2:
@@ -301,6 +299,7 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], 
         written, or a temporary is read before it is written. The message names the program, the step and the argument.
     """
     written = {each.name for each in program.arrays() if each.role in BINDING or each.cleared}
+    by_steps: set[str] = set()
     known: dict[str, list[_Kernel]] = {}
     number: int | None = None
     try:
@@ -317,10 +316,11 @@ def check_kernels(program: Program, kernels: Mapping[str, Sequence[Candidate]], 
                 except _Problem as problem:
                     raise kernel.of_kernel(problem) from None
             written |= new
+            by_steps |= new
         number = None
         used = program.lifetimes()
         for array in program.arrays("output", "temporary"):
-            if array.name not in (written if array.role == "output" else used):
+            if array.name not in (by_steps if array.role == "output" else used):
                 raise _Problem(
                     f"no step {'writes the output' if array.role == 'output' else 'uses the temporary'} {array.name!r}", array.name
                 )
@@ -410,9 +410,9 @@ def _number_mismatch(value: Any, wanted: str, given: str = "", taker: str = "the
         low, high = integer_range(wanted)
         if not low <= value <= high:
             return f"{value} is not between {low} and {high}, and {taker} {wanted}"
-    if type(value) in (int, float) and wanted in _FLOATS:
+    if type(value) in (int, float) and wanted in FLOATS:
         try:
-            struct.pack(_FLOATS[wanted], value)
+            struct.pack(FLOATS[wanted], value)
         except OverflowError:
             return f"{value} is too large for {wanted}"
     return ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
+import math
+import struct
 from typing import Any, NamedTuple
 
 from devmod.backend import IMAGE_FORMATS, array_bytes, parse_dtype
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 MAX_STEPS, MAX_DECLARED, MAX_RANK, MAX_ARGUMENTS = 65_536, 65_536, 16, 1024
 #: The most temporaries: each is compared with the others to share their memory.
 MAX_TEMPORARIES = 4096
+#: The formats of Python's struct for floats.
+FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 #: The roles of arrays, each with the access of the program. Those before `temporary` are arguments of a call.
 ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r"}
 #: The roles whose shapes bind names.
@@ -38,7 +41,7 @@ class Array(NamedTuple):
     format
         The format of an image; "" for an array.
     cleared
-        Whether it is zero at the start of the program.
+        Whether it is zero at the start of each call: an output, also one that the call gives, or a temporary.
     """
 
     name: str
@@ -55,7 +58,7 @@ class Array(NamedTuple):
 
     def nbytes(self, lengths: Sequence[int]) -> int:
         """Return its size in bytes for the lengths of its dimensions."""
-        return prod(lengths) * self.texel.texel_bytes if self.texel else array_bytes(parse_dtype(self.type), lengths)
+        return math.prod(lengths) * self.texel.texel_bytes if self.texel else array_bytes(parse_dtype(self.type), lengths)
 
 
 class Scalar(NamedTuple):
@@ -69,6 +72,15 @@ class Scalar(NamedTuple):
     def is_integer(self) -> bool:
         """Whether it may stand in expressions."""
         return parse_dtype(self.type)[0] in (0, 1)
+
+    def rounded(self, value: Any) -> Any:
+        """Return a number as the value that it has in the type, which is that of a float. Other types have the same value."""
+        if self.type in FLOATS:
+            return struct.unpack(FLOATS[self.type], struct.pack(FLOATS[self.type], value))[0]
+        if self.type != "bfloat16" or not math.isfinite(value := float(value)):
+            return value
+        last = max(math.frexp(value)[1], -125) - 8  # the exponent of the last of its eight digits
+        return math.copysign(math.ldexp(round(math.ldexp(value, -last)), last), value)
 
 
 class Sampler(NamedTuple):

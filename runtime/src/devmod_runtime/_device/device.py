@@ -149,7 +149,8 @@ class Device(ProcessLocal, ABC):
     def start_clear(self, memory: Any, nbytes: int, stream: Any) -> None:
         """Queue setting the first `nbytes` (1 or more) bytes of memory from `allocate` to zero, in the stream's order; a batch gathers it.
 
-        The bytes up to a multiple of 4 may become zero too. By default, zeros are copied.
+        The bytes up to a multiple of 4 may become zero too: behind the whole memory of an array, or where `slice` returns memory that no
+        kernel takes. By default, zeros are copied.
         """
         self.start_write(memory, memoryview(bytes(nbytes)), stream)
 

@@ -143,6 +143,17 @@ class Kernel(ABC):
         """
         return None
 
+    def check_buffers(self, values: Sequence[Any]) -> None:  # noqa: B027 - few kernels have such limits
+        """Raise what the function of `caller` raises for memory that the kernel cannot take. `values` are those of `caller`.
+
+        A program asks each kernel before its first launch.
+
+        Raises
+        ------
+        ArgumentError, LaunchError
+            The memory is too large or too small, or two arguments cannot share it.
+        """
+
     @abstractmethod
     def caller(self, stream: Any, shape: Any) -> Callable[[Sequence[Any]], Any]:
         """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from operator import length_hint
 from threading import RLock
 
 from devmod._arrays.elements import bytes_of
@@ -19,8 +20,8 @@ from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.call import choose_stream, overlap
 from devmod_runtime._launch.function import Launch
-from devmod_runtime._program.plan import Plan, Shapes
-from devmod_runtime._program.temporaries import memory_of
+from devmod_runtime._program.plan import Plan, Shapes, clear, unwritten
+from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+
+    from devmod_runtime._program.plan import Step
 
     ProgramFunction = Any  # its module imports this one
 else:
@@ -53,6 +56,7 @@ class ProgramCall:
         self._function, self._device, self._given, self._is_chosen = function, function.device, values, function.fixed
         self._launcher = next(iter(function.functions.values()))._launcher
         self._adopted: list[Stream | None] = []
+        self._has_views = False
         #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
         self._arrays: list[Any] = []
         self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
@@ -110,6 +114,7 @@ class ProgramCall:
                 raise ConversionError(f"is an image of {value.format}; expected one of {declared.format} with two dimensions")
             lengths: tuple[int, ...] = (value.shape[1], value.shape[0])
         else:
+            self._has_views |= value._root is not None
             if value.dtype != declared.type:
                 raise ConversionError(f"is an array of {value.dtype}; expected {declared.type}")
             if value.misaligned:
@@ -180,7 +185,10 @@ class ProgramCall:
                 got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
                 raise function.error(f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name)
         shapes = Shapes(function.program, function.lifetimes, values, function.error, self._device.length_unit)
+        shapes.unwritten = unwritten(function, values)
         for name in function.outputs:
+            if lengths[name] is not None:
+                shapes.unwritten.discard(name)
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
         return shapes
@@ -222,11 +230,12 @@ class ProgramCall:
         """Queue the launches of a call that is not prepared."""
         stream = self._stream
         with memory_of(stream).of_call() as memory:
-            buffers = self._shapes.parts_of(memory.take(self._shapes.sizes, stream), self._device)
+            buffers = self._shapes.parts_of(memory.take(self._shapes.sizes, self._shapes.images, stream), self._device)
+            is_checked = self._plan is not None and not self._has_views and not self._adopted
             plan = self._plan or self._new_plan(arrays, buffers)
             slots += buffers
             with stream.batch() if stream.gathers else nullcontext():
-                plan.run(slots, self._scalars)
+                plan.run(slots, self._scalars, is_checked=is_checked)
 
     def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> Plan:
         named = self._named(arrays, buffers)
@@ -238,26 +247,29 @@ class ProgramCall:
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        buffers = [self._device.allocate(max(size, 1)) for size in self._shapes.sizes]
+        buffers = StreamMemory().take(self._shapes.sizes, self._shapes.images, self._stream)
         arrays = self._named(self._arrays, self._shapes.parts_of(buffers, self._device))
-        make = partial(self._calls, arrays)
-        return Launch(self._function, PreparedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
+        make, kernel = partial(self._calls, arrays), PreparedProgram(self._function)
+        return Launch(self._function, kernel, self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
-    def _calls(self, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
-        """Return what queues each launch of a prepared one."""
-        calls: list[Callable[[], object]] = []
+    def _calls(self, arrays: Mapping[str, Any], stream: Stream) -> list[tuple[Step, Callable[[], object]]]:
+        """Return what queues each launch of a prepared one, with its step."""
+        calls: list[tuple[Step, Callable[[], object]]] = []
         values = self._shapes.values
         for step in self._function.steps:
-            for name in step.cleared:
-                if nbytes := self._shapes.cleared.get(name):
-                    calls.append(partial(_clear, arrays[name], nbytes, stream))
+            for name, nbytes in step.cleared(self._shapes):
+                calls.append((step, partial(clear, getattr(arrays[name], "memory", arrays[name]), nbytes, stream)))
             call = step.call(stream, step.dims(values), values, arrays, self._scalars, bound=True)
             if call.shape is not None:
-                calls.append(call.kernel.prepare(stream, call.shape, call.values))
+                try:
+                    calls.append((step, call.kernel.prepare(stream, call.shape, call.values)))
+                except Exception as error:
+                    step.of_step(error)
+                    raise
         return calls
 
     def _named(self, given: Sequence[Any], buffers: Sequence[Any]) -> dict[str, Any]:
-        """Return the arrays, images and samplers of the steps by name. Images share no memory."""
+        """Return the arrays, images and samplers of the steps by name. `buffers` has the memory of the temporaries, and the images."""
         function, shapes = self._function, self._shapes
         result: dict[str, Any] = dict(zip(function.arrays, given, strict=True)) | function.constants
         made: dict[Any, Any] = {}
@@ -270,7 +282,8 @@ class ProgramCall:
                 if number is None:
                     made[form] = self._new(each)
                 elif form not in made:
-                    made[form] = DeviceArray(self._device, buffers[number], shapes.lengths[each.name], each.type)
+                    memory = buffers[number]
+                    made[form] = memory if each.format else DeviceArray(self._device, memory, shapes.lengths[each.name], each.type)
                 result[each.name] = made[form]
         return result
 
@@ -316,15 +329,14 @@ def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
     return first[0] == second[0]
 
 
-def _clear(array: DeviceArray, nbytes: int, stream: Stream) -> None:
-    array.device.start_clear(array.memory, nbytes, stream)
-
-
 class PreparedProgram:
     """The kernel of a program's prepared launch. The shape is the function that makes the launches for a stream."""
 
     _queue: Callable[[], object]
     _is_queueing = False
+
+    def __init__(self, function: ProgramFunction) -> None:
+        self._function = function
 
     def prepare(self, stream: Stream, shape: Any, values: object) -> Callable[[], object]:
         queue, lock = self._sequence(stream, shape), fork_safe(RLock())
@@ -336,14 +348,32 @@ class PreparedProgram:
                 try:
                     self._is_queueing = True
                     queue()
+                except LaunchError as error:
+                    self._function.add_name(error)
+                    raise
                 finally:
                     self._is_queueing = False
 
         self._queue = locked
         return locked
 
-    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
-        return stream.prepare(make)
+    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Any]]) -> Callable[[], object]:
+        if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
+            return stream.prepare(lambda each: [call for _, call in make(each)])
+        launches = make(stream)
+        calls = [call for _, call in launches]
+
+        def queue() -> None:
+            with stream.batch():
+                waiting = iter(calls)
+                try:
+                    for each in waiting:
+                        each()
+                except Exception as error:
+                    launches[-1 - length_hint(waiting)][0].of_step(error)
+                    raise
+
+        return queue
 
     def time(self, stream: Stream, shape: Any, values: object) -> float:
         before = stream.record()

@@ -10,7 +10,7 @@ from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.param import declaration_text
 from devmod.backend import ConversionError, escape, interface_text
-from devmod.errors import ArgumentError, DeviceMemoryError, did_you_mean, list_names
+from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 #: The number of shapes whose lengths and launches are cached.
 _MAX_CACHED = 64
-#: The number of launches that are cached of a program with temporary images, which each set of launches owns.
-_MAX_WITH_IMAGES = 4
 #: The roles of parameters that a call has.
 _CALL_ROLES = ("input", "update", "output")
 _NO_GRID = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
@@ -108,9 +106,10 @@ class ProgramFunction(ProcessLocal):
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
+        #: A step of each grid, block and threads.
+        self.extents = {each.extent: each for each in reversed(self.steps)}
         #: The cached launches for shapes and a stream.
         self._plans: dict[Any, Plan] = {}
-        self._most_plans = _MAX_WITH_IMAGES if any(each.format for each in program.arrays("temporary")) else _MAX_CACHED
         references.add(ref(self, references.discard))
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
@@ -142,8 +141,8 @@ class ProgramFunction(ProcessLocal):
         check_driver(self.kind)
         try:
             return ProgramCall(self, values, stream).run()
-        except DeviceMemoryError as error:
-            self._add_name(error)
+        except LaunchError as error:
+            self.add_name(error)
             raise
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
@@ -168,13 +167,14 @@ class ProgramFunction(ProcessLocal):
         check_driver(self.kind)
         try:
             return ProgramCall(self, values, stream, bound=True).bound()
-        except DeviceMemoryError as error:
-            self._add_name(error)
+        except LaunchError as error:
+            self.add_name(error)
             raise
 
-    def _add_name(self, error: DeviceMemoryError) -> None:
-        """Put the program into the message of a device without memory."""
-        error.args = (f"{self.label}: {error}", *error.args[1:])
+    def add_name(self, error: LaunchError) -> None:
+        """Put the program into the message of a failed launch, or of a device without memory, unless it is there."""
+        if not str(error).startswith(self.label):
+            error.args = (f"{self.label}: {error}", *error.args[1:])
 
     def on(self, device: Device | str) -> ProgramFunction:
         """Return the program on one device. Its calls take arrays of that device, and copy host arrays there.
@@ -237,16 +237,16 @@ class ProgramFunction(ProcessLocal):
         return ArgumentError(f"{self.label}: {text}", kind=self.kind, function=self.name, argument=argument)
 
     def scalar(self, declared: Scalar, value: Any) -> Any:
-        """Return a scalar of a call as Python's number. Raise ArgumentError if it does not fit its type."""
+        """Return a scalar of a call as Python's number, rounded to its type. Raise ArgumentError if it does not fit the type."""
         try:
             self.packers[declared.name](value)
         except ConversionError as error:
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
-        return int(value.__index__()) if declared.is_integer else value
+        return int(value.__index__()) if declared.is_integer else declared.rounded(value)
 
     def keep_plan(self, key: Any, plan: Plan) -> None:
         """Cache the launches."""
-        if len(self._plans) >= self._most_plans:
+        if len(self._plans) >= _MAX_CACHED:
             self._plans.clear()
         self._plans[key] = plan
 

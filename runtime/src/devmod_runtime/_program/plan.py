@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter, length_hint
 from typing import Any
 
 from devmod.backend import ConversionError, expression_text, members_by_value
@@ -11,10 +11,12 @@ from devmod.errors import ArgumentError, DevmodError, LaunchError
 from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Program, Sampler, evaluate
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import Call
-from devmod_runtime._program.temporaries import share
+from devmod_runtime._launch.launcher import Kernel
+from devmod_runtime._program.temporaries import ImageForm, share
 
 Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
@@ -42,12 +44,14 @@ class Shapes:
         The lengths of each output and temporary.
     nbytes
         The bytes of each output and temporary.
-    cleared
-        The bytes to clear of each array that begins cleared, or whose length a kernel sees with padding: it holds no numbers of others.
+    padded
+        The temporary arrays whose lengths kernels see with padding: they are cleared, so that it holds no numbers of others.
+    unwritten
+        The temporary arrays, and the outputs of new memory, to which no step with threads writes: they are cleared.
     buffers, parts
-        The number of the part of each temporary array, and for each part the number of its buffer and its bytes.
-    sizes
-        The bytes of the buffers in descending order.
+        The number of the part or the image of each temporary, and for each part the number of its buffer and its bytes. The images follow.
+    sizes, images
+        The bytes of the buffers in descending order, and the number of the images of each form.
 
     Raises
     ------
@@ -59,6 +63,7 @@ class Shapes:
         self, program: Program, lifetimes: Mapping[str, tuple[int, int]], values: dict[Any, int], error: Error, unit: int = 0
     ) -> None:
         self.values = values
+        self.unwritten: set[str] = set()
         for name, left, right in program.requires:
             try:
                 one, two = evaluate(left, values), evaluate(right, values)
@@ -69,34 +74,44 @@ class Shapes:
                 raise error(f"it requires {text}, and that is {one} {name} {two}", "")
         self.lengths: dict[str, tuple[int, ...]] = {}
         self.nbytes: dict[str, int] = {}
-        self.cleared: dict[str, int] = {}
+        self.padded: set[str] = set()
         sizes: dict[str, int] = {}
+        textures: dict[ImageForm, dict[str, int]] = {}
         measured: dict[Any, tuple[tuple[int, ...], int]] = {}
         for array in program.arrays("output", "temporary"):
             form = array.type, array.format, array.shape
             if form not in measured:
                 measured[form] = _measure(array, values, error)
             self.lengths[array.name], nbytes = measured[form]
-            self.nbytes[array.name] = seen = nbytes
+            self.nbytes[array.name] = nbytes
             if array.role == "temporary" and not array.format:
-                sizes[array.name] = seen = -(-max(nbytes, 1) // unit) * unit if unit else nbytes
-            if array.cleared or seen != nbytes:
-                self.cleared[array.name] = seen
+                self.nbytes[array.name] = sizes[array.name] = -(-max(nbytes, 1) // unit) * unit if unit else nbytes
+                if sizes[array.name] != nbytes:
+                    self.padded.add(array.name)
+            elif array.role == "temporary":
+                textures.setdefault((array.format, self.lengths[array.name]), {})[array.name] = nbytes
         numbers, self.sizes = share(sizes, lifetimes)
         places: dict[tuple[int, int], int] = {}
         self.buffers = {name: places.setdefault((number, sizes[name]), len(places)) for name, number in numbers.items()}
         self.parts = tuple(places)
+        self.images: dict[ImageForm, int] = {}
+        for image, each in textures.items():
+            start = len(self.parts) + sum(self.images.values())
+            numbers, found = share(each, lifetimes)
+            self.buffers |= {name: start + number for name, number in numbers.items()}
+            self.images[image] = len(found)
 
     @property
     def temporary_bytes(self) -> int:
         """The bytes of all buffers of temporaries."""
         return sum(self.sizes)
 
-    def parts_of(self, buffers: Sequence[Any], device: Device) -> list[Any]:
-        """Return the memory of the parts. A kernel that sees the length of an array sees that of the part, not of its buffer."""
+    def parts_of(self, memory: Sequence[Any], device: Device) -> list[Any]:
+        """Return the memory of the parts, and the images. A kernel that sees the length of an array sees that of the part."""
+        images = memory[len(self.sizes) :]
         if not device.length_unit:
-            return [buffers[number] for number, _ in self.parts]
-        return [device.slice(buffers[number], 0, nbytes) for number, nbytes in self.parts]
+            return [*[memory[number] for number, _ in self.parts], *images]
+        return [*[device.slice(memory[number], 0, nbytes) for number, nbytes in self.parts], *images]
 
 
 def _measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[int, ...], int]:
@@ -123,8 +138,6 @@ class Step:
         The program.
     number
         The number of the step, from 0.
-    cleared
-        The temporaries that begin with it: `Shapes.cleared` has those that are cleared before it.
 
     Attributes
     ----------
@@ -142,15 +155,17 @@ class Step:
     form
         The number of the first step of the same form: its kernel, its extent, and the types and the shapes of its arrays are the same.
         The checks of its launch hold for all of them.
+    first, written
+        The outputs and temporaries that no step before has, and the arrays that the kernel may write.
     """
 
     form: int
 
-    def __init__(self, function: ProgramFunction, number: int, cleared: Sequence[str]) -> None:
-        self.program, self._number, self.cleared = function, number, cleared
+    def __init__(self, function: ProgramFunction, number: int, seen: set[str]) -> None:
+        self.program, self._number = function, number
         step = function.program.steps[number]
         self.function = function.functions[step.kernel]
-        self.extent = (step.grid, step.block, step.threads) if self.function._launcher.has_grid else ((), (), ())
+        self.extent = step.grid, step.block, step.threads
         interface = self.function._signature.interface
         assert interface is not None
         self.arguments: list[tuple[Argument, Any]] = []
@@ -170,6 +185,19 @@ class Step:
                 self.names.append(given)
                 place = given if argument.packed is None else place
             self.places.append(place)
+        declared = function.program.declared
+        arrays = [each for each in step.arguments.values() if type(each) is str and isinstance(declared.get(each), Array)]
+        self.first = [each for each in dict.fromkeys(arrays) if each not in seen and declared[each].role in ("output", "temporary")]
+        seen.update(self.first)
+        read = {given for argument, given in self.arguments if argument.kind in ("buffer", "image") and not argument.written}
+        self.written = [each for each in arrays if each not in read]
+
+    def cleared(self, shapes: Shapes) -> Iterator[tuple[str, int]]:
+        """Yield the names and the bytes of the arrays and images that are cleared before the step."""
+        for name in self.first:
+            is_cleared = self.program.program.declared[name].cleared or name in shapes.unwritten or name in shapes.padded
+            if is_cleared and (nbytes := shapes.nbytes[name]):
+                yield name, nbytes
 
     def dims(self, values: dict[Any, int]) -> tuple[tuple[int, ...] | None, ...]:
         """Return the grid, the block and the threads."""
@@ -236,14 +264,26 @@ class Step:
         """Return the checked launch. `make` is the class of the call."""
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
         try:
-            grid, block, threads = dims
+            grid, block, threads = dims if self.function._launcher.has_grid else (None, None, None)
             return make(self.function, args, grid, block, threads, stream, 0, bound=bound)
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 
-    def of_step(self, error: DevmodError) -> DevmodError:
-        """Return an error with the program and the step in its text."""
-        error.args = (f"{self.program.label}, step {self._number + 1}: {error}", *error.args[1:])
+    def of_step(self, error: Exception) -> Exception:
+        """Return an error with the program, the step, and the program's arrays in its text. An error of a driver gets a note."""
+        place = f"{self.program.label}, step {self._number + 1}"
+        if not isinstance(error, DevmodError):
+            error.add_note(f"in {place}")
+            return error
+        text, found = str(error), error.argument
+        for argument, given in self.arguments:
+            if isinstance(given, str) and isinstance(self.program.program.declared.get(given), Array):
+                if given != argument.name:
+                    text = text.replace(argument.label, f"{argument.label} ({given!r} of the program)")
+                found = given if error.argument == argument.name else found
+        error.argument = found
+        error.args = (f"{place}: {text}", *error.args[1:])
+        error.function = self.program.name
         return error
 
     def _error(self, problem: ExpressionError) -> ArgumentError:
@@ -253,18 +293,32 @@ class Step:
 
 def steps_of(function: ProgramFunction) -> list[Step]:
     """Return the steps of a program."""
-    cleared: dict[int, list[str]] = {}
-    for name, (first, _) in function.lifetimes.items():
-        array = function.program.declared[name]
-        if isinstance(array, Array):
-            cleared.setdefault(first, []).append(name)
-    steps = [Step(function, number, cleared.get(number, ())) for number in range(len(function.program.steps))]
+    seen: set[str] = set()
+    steps = [Step(function, number, seen) for number in range(len(function.program.steps))]
     forms: dict[Any, int] = {}
     for number, step in enumerate(steps):
         declared = [function.program.declared[name] for name in step.names]
         arrays = [(each.type, each.shape) if isinstance(each, Array) and not each.format else each.name for each in declared]
         step.form = forms.setdefault((step.function, step.extent, *arrays), number)
     return steps
+
+
+def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
+    """Return the outputs and the temporary arrays to which no step with threads writes."""
+    extents = {extent: step.dims(values) for extent, step in function.extents.items()}
+    idle = {extent for extent, (grid, _, threads) in extents.items() if 0 in (*(grid or ()), *(threads or ()))}
+    if not idle:
+        return set()
+    written = {name for step in function.steps if step.extent not in idle for name in step.written}
+    return {each.name for each in function.program.arrays("output", "temporary") if each.role == "output" or not each.format} - written
+
+
+def clear(memory: Any, nbytes: int, stream: Stream) -> None:
+    """Queue setting an image, or the first bytes of memory, to zero."""
+    if isinstance(memory, Image):
+        stream.device.write_image(memory, memoryview(bytes(nbytes)), stream)
+    else:
+        stream.device.start_clear(memory, nbytes, stream)
 
 
 class Plan:
@@ -301,12 +355,15 @@ class Plan:
         self.shapes, values = shapes, shapes.values
         numbers: dict[Any, int] = {**slots}
         start = max(slots.values(), default=-1) + 1
-        #: What all calls have: constants, samplers, temporary images, and numbers.
+        #: What all calls have: constants, samplers and numbers.
         self._fixed: list[Any] = []
         #: The slots whose values follow from the scalars or from other slots, and the functions that return these values.
         self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]] = []
         #: The functions that queue a launch, each with the one that takes its values from the slots.
         self._launches: list[tuple[Callable[[list[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
+        #: The step of each, and the kernels that are asked whether they take their buffers.
+        self._steps: list[Step] = []
+        self._checks: list[tuple[Step, Kernel, Callable[[Sequence[Any]], Sequence[Any]]]] = []
         for name, array in arrays.items():
             if name not in slots:
                 numbers[name] = start + len(self._fixed)
@@ -326,17 +383,13 @@ class Plan:
             self._fixed.append(value)
             return number
 
-        queues: dict[Any, Callable[[list[Any]], object] | None] = {}
+        calls: dict[Any, Call] = {}
         for step in function.steps:
-            for name in step.cleared:
-                if nbytes := shapes.cleared.get(name):
-                    self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
-            if step.form not in queues:
-                call = step.call(stream, step.dims(values), values, arrays, scalars)
-                queues[step.form] = None if call.shape is None else call.enqueue
-            queue = queues[step.form]
-            if queue is None:
-                continue
+            for name, nbytes in step.cleared(shapes):
+                self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
+                self._steps.append(step)
+            call = calls.get(step.form) or step.call(stream, step.dims(values), values, arrays, scalars)
+            calls[step.form] = call
             try:
                 taken = [
                     numbers[place] if place in numbers else number_of(step, argument, given, place)
@@ -345,10 +398,16 @@ class Plan:
             except ConversionError:
                 step.call(stream, step.dims(values), values, arrays, scalars)  # raises the error with its argument
                 raise
-            self._launches.append((queue, _taker(taken)))
+            if call.shape is None:  # no threads
+                continue
+            take = _taker(taken)
+            self._launches.append((call.enqueue, take))
+            self._steps.append(step)
+            if type(call.kernel).check_buffers is not Kernel.check_buffers:
+                self._checks.append((step, call.kernel, take))
 
-    def run(self, slots: list[Any], scalars: Mapping[str, Any]) -> None:
-        """Queue the launches. `slots` has the memory of the arrays, and the images."""
+    def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
+        """Queue the launches. `slots` has the memory of the arrays, and the images. Without `is_checked` the kernels are asked before."""
         slots += self._fixed
         try:
             for number, make, step, argument in self._made:  # noqa: B007 - the error names them
@@ -356,8 +415,18 @@ class Plan:
         except ConversionError as error:
             function = step.function
             raise step.of_step(function._error(f"{function.label}: {argument.label}: {error}", argument.name)) from None
-        for queue, take in self._launches:
-            queue([*take(slots)])
+        for step, kernel, take in () if is_checked else self._checks:
+            try:
+                kernel.check_buffers(take(slots))
+            except DevmodError as error:
+                raise step.of_step(error) from None
+        launches = iter(self._launches)
+        try:
+            for queue, take in launches:
+                queue([*take(slots)])
+        except DevmodError as error:
+            self._steps[-1 - length_hint(launches)].of_step(error)
+            raise
 
 
 def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -366,4 +435,4 @@ def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 
 
 def _clearing(nbytes: int, stream: Stream) -> Callable[[list[Any]], object]:
-    return lambda values: stream.device.start_clear(values[0], nbytes, stream)
+    return lambda values: clear(values[0], nbytes, stream)

@@ -1,4 +1,4 @@
-"""The memory of temporaries: those that do not live at the same time share a buffer, and the calls in a stream share the buffers."""
+"""The memory of temporaries: those that do not live at the same time share a buffer or an image, and the calls in a stream share these."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
 
@@ -43,14 +44,21 @@ def share(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]]) ->
     return results, totals
 
 
+#: The format and the lengths of images that may share memory.
+ImageForm = tuple[str, tuple[int, ...]]
+#: The number of forms whose images a stream keeps.
+_MAX_FORMS = 16
+
+
 class StreamMemory:
-    """The buffers of the temporaries of all programs in one stream."""
+    """The buffers and the images of the temporaries of all programs in one stream."""
 
     def __init__(self) -> None:
         self._lock = fork_safe(RLock())
         self._is_used = False
         self._generation: object = None
         self._buffers: list[tuple[int, Any]] = []  # the largest first
+        self._images: dict[ImageForm, list[Image]] = {}  # the last used form last
 
     @contextmanager
     def of_call(self) -> Iterator[StreamMemory]:
@@ -63,18 +71,32 @@ class StreamMemory:
             finally:
                 self._is_used = is_used
 
-    def take(self, sizes: Sequence[int], stream: Stream) -> list[Any]:
-        """Return a buffer for each size, in descending order. Those of earlier calls are used again: the stream is in order."""
+    def take(self, sizes: Sequence[int], images: Mapping[ImageForm, int], stream: Stream) -> list[Any]:
+        """Return a buffer for each size, in descending order, and the number of images of each form.
+
+        Those of earlier calls are used again: the stream is in order.
+        """
         if self._generation is not (generation := stream.device.generation):
             self._generation = generation
             self._buffers.clear()
+            self._images.clear()
         for place, size in enumerate(sizes):
             if place == len(self._buffers):
                 self._buffers.append((size, stream.device.allocate(max(size, 1))))
             elif self._buffers[place][0] < size:
                 del self._buffers[place]  # first, so that both need not fit
                 self._buffers.insert(place, (size, stream.device.allocate(size)))
-        return [memory for _, memory in self._buffers[: len(sizes)]]
+        result = [memory for _, memory in self._buffers[: len(sizes)]]
+        if images:
+            others = [each for each in self._images if each not in images]
+            for form in others[: max(len(others) + len(images) - _MAX_FORMS, 0)]:
+                del self._images[form]
+            for form, count in images.items():
+                kept = self._images[form] = self._images.pop(form, [])
+                while len(kept) < count:
+                    kept.append(stream.device.image(form[1][::-1], form[0]))
+                result += kept[:count]
+        return result
 
 
 #: The number of streams whose buffers are kept. A stream that the program forgot may live on in the caches of launches.

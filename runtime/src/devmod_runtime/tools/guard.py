@@ -18,12 +18,13 @@ from devmod._arrays.elements import packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import LAUNCH_KEYWORDS, array_bytes, environment_text, escape, parse_dtype
-from devmod.errors import ArgumentError, FormatError, GuardError
+from devmod.errors import ArgumentError, FormatError, GuardError, LaunchError
 from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._program.call import PreparedProgram, ProgramCall
+from devmod_runtime._program.plan import clear
 from devmod_runtime.tools.observed import add, replaced
 
 TYPE_CHECKING = False
@@ -415,7 +416,7 @@ def _methods(zone: int) -> Methods:
     def bound(self: ProgramCall) -> Launch:
         arrays = self._named(self._arrays, ())
         make = partial(_steps_of, zone, self, arrays)
-        return Launch(self._function, GuardedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
+        return Launch(self._function, GuardedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
     def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
         for each in _steps_of(zone, self, self._named(arrays, ()), self._stream):
@@ -440,12 +441,17 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
     values = call._shapes.values
 
     def run(step: Step) -> None:
-        for name in call._shapes.cleared.keys() & step.cleared:
-            arrays[name]._base.assign(0)
+        for name, nbytes in step.cleared(call._shapes):
+            array = arrays[name]
+            base = getattr(array, "_base", None)
+            if isinstance(base, GuardedMemory) and array.nbytes == base.end - base.start:
+                base.assign(0)
+            else:
+                clear(getattr(array, "memory", array), nbytes, stream)
         launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
         try:
             launch.launch()
-        except GuardError as error:
+        except (ArgumentError, LaunchError) as error:
             raise step.of_step(error) from None
 
     return [partial(run, step) for step in call._function.steps]
