@@ -104,6 +104,7 @@ class ProgramFunction(ProcessLocal):
         self.sizes = tuple(sorted(program.size_names))
         module.constants(program, device)  # an error of theirs is one of the look-up
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
+        self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
         #: A step of each grid, block and threads.
