@@ -296,7 +296,10 @@ def test_an_output_that_no_thread_writes_is_zero_unless_it_is_given(kind: str, g
             for _ in range(2):
                 assert equal(f(empty), [0] * 3)
             assert equal(of_temporary(empty, np.ones(4, "float32"), y=np.zeros((2, 4), "float32")), [[1] * 4, [0] * 4])
-        assert f(X[:0], sums=np.ones(3, "float32")).tolist() == [1] * 3
+        given = np.ones(3, "float32")
+        assert f(X[:0], sums=given).tolist() == [1] * 3
+        f.call_into_new(X[:0], sums=given)
+        assert given.tolist() == [0] * 3
 
 
 def test_an_image_that_no_thread_writes_is_zero() -> None:

@@ -52,9 +52,14 @@ class ProgramCall:
         The stream that the caller gives, or None.
     bound
         Whether the call is for a prepared launch: it takes no host arrays.
+    is_new
+        Whether the outputs that are given are new memory.
     """
 
-    def __init__(self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False) -> None:
+    def __init__(
+        self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False, is_new: bool = False
+    ) -> None:
+        self._is_new = is_new
         self._function, self._device, self._given, self._is_chosen = function, function.device, values, function.fixed
         self._launcher = next(iter(function.functions.values()))._launcher
         self._adopted: list[Stream | None] = []
@@ -84,7 +89,7 @@ class ProgramCall:
             self._check_overlaps()
         function = self._function
         self._stream = self._choose_stream(stream, bound)
-        self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream, self._device.generation)
+        self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream, self._device.generation, is_new)
         self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
@@ -187,7 +192,7 @@ class ProgramCall:
         shapes = Shapes(function.program, function.lifetimes, values, function.error)
         shapes.unwritten = unwritten(function, values)
         for name in function.outputs:
-            if lengths[name] is not None:
+            if lengths[name] is not None and not self._is_new:
                 shapes.unwritten.discard(name)
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
