@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device, run_python
-from work import assert_linear
 
 import devmod
 from devmod import ArgumentError
@@ -538,6 +537,8 @@ MANY: dict[str, tuple[str, Callable[[Any, int], Any]]] = {
 
 @pytest.mark.parametrize("case", MANY)
 def test_the_work_of_a_first_call_is_linear_in_its_arrays(case: str) -> None:
+    from work import assert_linear  # processes of other tests import this file
+
     role, arguments = MANY[case]
 
     def call(count: int) -> Callable[[], object]:
@@ -549,6 +550,8 @@ def test_the_work_of_a_first_call_is_linear_in_its_arrays(case: str) -> None:
 
 
 def test_the_work_of_a_first_call_is_linear_in_what_it_requires() -> None:
+    from work import assert_linear
+
     def call(count: int) -> Callable[[], object]:
         f, x = increments("updates", 1, requires=[f"n * 2 + {number} > 0" for number in range(count)]), np.zeros(4, "int32")
         return lambda: (f._plans.clear(), f(x))
