@@ -1010,7 +1010,8 @@ def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, l
     steps = [NORMALIZE["steps"][0].replace("sums=sums", f"sums={name}") for name in ("u", "large")]
     f = in_place(kind, inputs=["x: float32[rows, columns]"], outputs=[], temporaries=[f"large: float32[{most // 4 + 1}]"], steps=steps)
     x, u = device.from_numpy(X), device.zeros(5, "float32")
-    for call in (lambda: f(x, u), lambda: f.bind(x, u)):
+    stream = device.stream()  # which keeps the large buffer
+    for call in (lambda: f(x, u, stream=stream), lambda: f.bind(x, u)):
         with pytest.raises(devmod.LaunchError) as caught:
             call()
         assert str(caught.value) == (
