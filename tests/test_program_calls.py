@@ -295,7 +295,10 @@ def test_an_output_that_no_thread_writes_is_zero_unless_it_is_given(kind: str, g
             for _ in range(2):
                 assert equal(f(empty), [0] * 3)
             assert equal(of_temporary(empty, np.ones(4, "float32"), y=np.zeros((2, 4), "float32")), [[1] * 4, [0] * 4])
-        assert f(X[:0], sums=np.ones(3, "float32")).tolist() == [1] * 3
+        given = np.ones(3, "float32")
+        assert f(X[:0], sums=given).tolist() == [1] * 3
+        f.call_into_new(X[:0], sums=given)
+        assert given.tolist() == [0] * 3
 
 
 def test_an_image_that_no_thread_writes_is_zero() -> None:
@@ -506,6 +509,92 @@ def test_overlaps_and_views(function: Any) -> None:
     # One array for two inputs is no overlap.
     ones = np.ones((8, 8), "float32")
     assert equal(function(ones, ones[0]), expected(ones, ones[0]))
+
+
+def increments(role: str, count: int, *, length: str = "n", **more: Any) -> Any:
+    """A program of many arrays of a role. Each step takes one."""
+    source = "kernel void inc(global int *y) { y[get_global_id(0)] += 1; } kernel void get(global const int *x) { }"
+    names, updates = [f"a{number}" for number in range(count)], ["u: int32[n]"] if role == "inputs" else []
+    arrays = [f"{name}: int32[{length.format(number)}]{' = 0' if role == 'outputs' else ''}" for number, name in enumerate(names)]
+    step, rest = ("get", "x") if role == "inputs" else ("inc", "y"), [devmod.step("inc", y="u", threads="n")] if updates else []
+    steps = [*rest, *(devmod.step(step[0], **{step[1]: name}, threads=1) for name in names)]
+    return made(source, **{"updates": updates, "inputs": ["x: int32[n]"] if role == "outputs" else [], role: arrays, "steps": steps} | more)
+
+
+def whole(count: int) -> Any:
+    return np.zeros((count, 4), "int32")
+
+
+MANY: dict[str, tuple[str, Callable[[Any, int], Any]]] = {
+    "updates on the host": ("updates", lambda device, count: [np.zeros(4, "int32") for _ in range(count)]),
+    "rows of one array": ("updates", lambda device, count: list(whole(count))),
+    "updates on the device": ("updates", lambda device, count: [device.zeros(4, "int32") for _ in range(count)]),
+    "views of one array on the device": ("updates", lambda device, count: [whole[at : at + 4] for whole in [device.zeros(64 * count, "int32")] for at in range(0, 64 * count, 64)]),
+    "one array for all inputs": ("inputs", lambda device, count: [*[np.zeros(4, "int32")] * count, np.zeros(4, "int32")]),
+    "outputs": ("outputs", lambda device, count: [np.zeros(4, "int32")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_the_work_of_a_first_call_is_linear_in_its_arrays(case: str) -> None:
+    from work import assert_linear  # processes of other tests import this file
+
+    role, arguments = MANY[case]
+
+    def call(count: int) -> Callable[[], object]:
+        f = increments(role, count)
+        arrays = arguments(f.device, count)
+        return lambda: (f._plans.clear(), f(*arrays))
+
+    assert_linear(call, 200)
+
+
+def test_the_work_of_a_first_call_is_linear_in_what_it_requires() -> None:
+    from work import assert_linear
+
+    def call(count: int) -> Callable[[], object]:
+        f, x = increments("updates", 1, requires=[f"n * 2 + {number} > 0" for number in range(count)]), np.zeros(4, "int32")
+        return lambda: (f._plans.clear(), f(x))
+
+    assert_linear(call, 200)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.row("R34")
+def test_an_overlap_of_many_arrays_is_found(seed: int) -> None:
+    rng, count = np.random.default_rng(seed), 40
+    f = increments("updates", count, length="n{0}")
+    base, on_device = np.zeros((count * 64, 2), "int32"), f.device.zeros(count * 64, "int32")
+
+    def arrays(places: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        """Views of the host with a step, forwards and backwards, and contiguous ones of the device."""
+        forwards = [base[at : at + 64 : 2, 0] for at in places]
+        return (
+            forwards,
+            [base[at + 63 : at + 1 : -2, number % 2] for number, at in enumerate(places)],
+            [on_device[at : at + 64] for at in places],
+        )
+
+    places = rng.permutation(count) * 64
+    for group in arrays(places):
+        f(*group)
+    assert base.sum() == 2 * count
+    one, two = sorted(rng.choice(count, 2, replace=False))
+    places[two] = places[one] // 64 * 64
+    text = f"the opencl program 'p': the arguments 'a{one}' and 'a{two}' overlap, and the program writes to one of them"
+    for group in (arrays(places)[0], arrays(places)[2]):
+        assert refusal(lambda group=group: f(*group)) == text  # type: ignore[misc]
+    reads, many = increments("inputs", count, length="n{0}"), [np.zeros(8, "int32") for _ in range(count)]
+    many[one] = np.zeros(160, "int32")[32:96]
+    for start in (0, 16, 48, 80, 96):
+        update = many[one].base[start : start + 32]
+        if start in (0, 96):
+            reads(*many, update)
+        else:
+            text = "the opencl program 'p': the arguments {} and {} overlap, and the program writes to one of them"
+            assert refusal(lambda update=update: reads(*many, update)) == text.format(
+                *sorted((f"'a{one}'", "'u'"), key=[*map(repr, reads.arrays)].index)
+            )  # type: ignore[misc]
 
 
 def test_bind_needs_device_arrays_and_outputs(function: Any) -> None:
@@ -921,7 +1010,8 @@ def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, l
     steps = [NORMALIZE["steps"][0].replace("sums=sums", f"sums={name}") for name in ("u", "large")]
     f = in_place(kind, inputs=["x: float32[rows, columns]"], outputs=[], temporaries=[f"large: float32[{most // 4 + 1}]"], steps=steps)
     x, u = device.from_numpy(X), device.zeros(5, "float32")
-    for call in (lambda: f(x, u), lambda: f.bind(x, u)):
+    stream = device.stream()  # which keeps the large buffer
+    for call in (lambda: f(x, u, stream=stream), lambda: f.bind(x, u)):
         with pytest.raises(devmod.LaunchError) as caught:
             call()
         assert str(caught.value) == (

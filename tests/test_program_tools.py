@@ -166,6 +166,107 @@ def test_verify_in_other_processes_lists_a_program_before_its_kernels(capsys: py
     )
 
 
+#: Programs that return or read memory that nothing wrote, each with the place in a result; and innocents.
+UNWRITTEN: dict[str, tuple[dict[str, Any], str]] = {
+    "an element of the output": ({"second": "if (i != 3) y[i] = t[i];"}, r"y\[3\]"),
+    "the end of the output": ({"outputs": ["y: float32[n + 2]"]}, r"y\[\d+\]"),
+    "a sum in the output": ({"second": "y[i] += t[i];"}, r"y\[\d+\]"),
+    "an element of the temporary": ({"first": "if (i) t[i] = x[i];"}, r"y\[0\]"),
+    "a square of it": ({"first": "if (i) t[i] = x[i];", "second": "y[i] = t[i] * t[i];"}, r"y\[0\]"),
+    "the maximum with it": ({"first": "if (i) t[i] = x[i];", "second": "y[i] = max(t[i], 0.0f) + 1;"}, r"y\[0\]"),
+    "in the place of another temporary": (
+        {
+            "temporaries": ["t: float32[n]", "u: float32[n]", "v: float32[n]"],
+            "first": "if (i || n < 0) t[i] = x[i];",
+            "steps": ["second(t=x, y=t, n=n, threads=n)", "second(t=t, y=u, n=n, threads=n)", "first(x=u, t=v, n=n, threads=n)", "second(t=v, y=y, n=n, threads=n)"],
+        },
+        r"y\[0\]",
+    ),
+    "into an update": ({"outputs": [], "updates": ["y: float32[n]"], "first": "if (i) t[i] = x[i];"}, r"y\[0\]"),
+}  # fmt: skip
+WRITTEN: dict[str, dict[str, Any]] = {
+    "sound": {},
+    "a sum in an update": {"outputs": [], "updates": ["y: float32[n]"], "second": "y[i] += t[i];"},
+    "a part of an update": {"outputs": [], "updates": ["y: float32[n]"], "second": "if (i != 3) y[i] = t[i];"},
+    "a sum in what begins cleared": {"outputs": ["y: float32[n] = 0"], "temporaries": ["t: float32[n] = 0"], "first": "t[i] += x[i];", "second": "y[i] += t[i];"},
+    "a part of what begins cleared": {"outputs": ["y: float32[n + 2] = 0"], "second": "if (i != 3) y[i] = t[i];"},
+    "an element that nothing reads": {"first": "if (i) t[i] = x[i];", "second": "y[i] = i ? t[i] : 0;"},
+    "atomics": {"temporaries": ["t: float32[n] = 0"], "first": "atomic_add((volatile global int *)t, (int)(x[i] * 100));"},
+    "atomics in any order": {
+        "temporaries": ["t: float32[n] = 0"],
+        "first": "volatile global float *sum = t; float old, seen = *sum; "
+        "do { old = seen; seen = as_float(atomic_cmpxchg((volatile global int *)sum, as_int(old), as_int(old + x[i]))); } while (seen != old);",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("case", UNWRITTEN)
+def test_verify_finds_memory_that_nothing_wrote(case: str) -> None:
+    declared, place = UNWRITTEN[case]
+    ((_, outcome, text),) = [each for each in verified(simple(**declared), "twice") if each[0] == "opencl"]
+    assert outcome == "unwritten"
+    number = r"(-?\d+(\.\d+)?(e[-+]\d+)?|inf)"
+    assert re.fullmatch(
+        rf"returns or reads memory that nothing wrote: {place} is {number} or {number} by what new outputs and temporaries had before\. "
+        r"Write all elements, or declare the array with = 0",
+        text,
+    )
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("case", WRITTEN)
+def test_verify_accuses_no_program_that_writes_what_it_reads(case: str) -> None:
+    assert verified(simple(**WRITTEN[case]), "twice") == [("opencl", "ran", "nothing to compare with")]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_verify_accuses_no_program_whose_results_differ_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_DEVICE", "hexagon:0")
+    first_device("hexagon")
+    kernel = devmod.compile("static int calls; void count(int *y) { y[0] = ++calls; }", "hexagon -arch=v66")
+    module = devmod.program("p", kernel, inputs=["k: int32"], outputs=["y: int32[1]"], steps=["count(y=y, threads=1)"])
+    assert verified(module, "p") == [("hexagon", "ran", "nothing to compare with")]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_verify_finds_texels_that_nothing_wrote() -> None:
+    source = "kernel void put(write_only image2d_t y) { int2 at = (int2)(get_global_id(0), get_global_id(1)); write_imagef(y, at, at.x * 0.01f); }"
+    for width, outcome in (("n", "ran"), ("n - 1", "unwritten")):
+        module = devmod.program(
+            "p",
+            devmod.compile(source, "opencl", block=(1, 1)),
+            inputs=["x: float32[n]"],
+            outputs=["y: r32float[2, n]"],
+            steps=[f"put(y=y, threads=({width}, 2))"],
+        )
+        ((_, found, text),) = verified(module, "p")
+        assert (found, "y[0, " in text) == (outcome, outcome == "unwritten")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_verify_calls_a_program_of_many_steps_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = ["first(x=x, t=t, n=n, threads=n)", *["second(t=t, y=y, n=n, threads=n)"] * 1999]
+    module, device = simple(steps=steps), first_device("opencl")
+    launches: list[object] = []
+    kernel: Any = type(module["first"].open(device))  # type: ignore[attr-defined]
+    caller = kernel.caller
+
+    def counted(self: Any, *args: Any) -> Any:
+        queue = caller(self, *args)
+        return lambda values: (launches.append(values), queue(values))[1]
+
+    monkeypatch.setattr(kernel, "caller", counted)
+    assert verified(module, "twice") == [("opencl", "ran", "nothing to compare with")]
+    assert 2000 <= len(launches) <= 12 * 2000
+    # What is wrong is found in the whole, and named by a call of each step.
+    ((_, outcome, text),) = verified(simple(second="y[i] = t[i]; if (n == i + 1) y[n] = 0;", steps=steps), "twice", n=8)
+    assert (outcome, text.partition(": ")[0]) == ("not compared", "every candidate does this for n=8 with sizes that devmod chose")
+    assert ": the opencl program 'twice', step 2: the opencl function 'second' has written outside of argument 2 'y': y[8] is 0.0" in text
+    ((_, outcome, text),) = verified(simple(first="if (i) t[i] = x[i];", steps=steps), "twice")
+    assert outcome == "unwritten"
+
+
 @pytest.mark.usefixtures("in_process")
 def test_verify_names_the_step_that_writes_outside() -> None:
     first, second = verified(normalize(kernels(sums=SUMS.replace("row >= rows", "row >= rows + 1"))), rows=8)

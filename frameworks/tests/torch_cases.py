@@ -240,6 +240,21 @@ def test_strided_tensors_are_copied(ops: Any, x: torch.Tensor, w: torch.Tensor) 
     assert torch.equal(ops.minus_float16(halves[:, 1]), -halves[:, 1])
 
 
+def test_an_output_that_no_thread_writes_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch allocates it, and here fills it with NaN."""
+    kernel = devmod.compile("kernel void put(global float *y) { y[get_global_id(0)] = 1; }", "opencl", block=1)
+    module = devmod.program(
+        "idle", kernel, inputs=["x: float32[n, m]", "k: int32"], outputs=["y: float32[n]"], steps=["put(y=y, threads=n * k)"]
+    )
+    put = frameworks.register(module, "idle", strict=True).idle
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert [put(torch.zeros(3, 4), k).tolist() for k in (1, 0, 1, 0)] == [[1] * 3, [0] * 3] * 2
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_strict_refuses_strided_tensors(path: Path, x: torch.Tensor, w: torch.Tensor) -> None:
     ops = frameworks.register(devmod.load(path), "strictly", strict=True)
     torch.testing.assert_close(ops.weigh(x, w), x * w)

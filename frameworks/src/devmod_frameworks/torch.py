@@ -164,9 +164,9 @@ class _Operation:
         if device.type == "cpu":
             for place in self._places:
                 values[place] = _host_array(values[place])
-            function(*values, **{name: _host_array(each) for name, each in keywords.items()})
+            function.call_into_new(*values, **{name: _host_array(each) for name, each in keywords.items()})
         else:
-            function(*values, **keywords, stream=torch.cuda.current_stream(device))
+            function.call_into_new(*values, **keywords, stream=torch.cuda.current_stream(device))
         for tensor, copy in copies:
             tensor.copy_(copy)
         return _results(outputs)

@@ -97,8 +97,10 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
     try:
         names = _check_declarations(program)
         for comparison, left, right in program.requires:
-            where = f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': "
-            _check_bound(program, names, (left, right), where)
+            try:
+                _check_bound(program, names, (left, right), "")
+            except _Problem as problem:
+                raise _Problem(f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': {problem}") from None
         for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
             for name, value in step.arguments.items():
                 if not (isinstance(value, str) and value in program.declared):
@@ -179,7 +181,9 @@ def _is_integer(scalar: Scalar) -> bool:
 
 def _check_bound(program: Program, names: Collection[str], expressions: Sequence[Any], where: str, argument: str = "") -> None:
     """Check that each name in expressions is that of a length or of an integer scalar."""
-    for name in (name for each in expressions for name in names_in(each)):
+    # Most are numbers and names.
+    open_ = [each for each in expressions if type(each) is not int and each not in names]
+    for name in (name for each in open_ for name in names_in(each)):
         if name in names:
             continue
         if name in program.declared:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from itertools import combinations
+from math import inf
 from operator import length_hint
 from threading import RLock
 
@@ -25,7 +27,7 @@ from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -50,9 +52,14 @@ class ProgramCall:
         The stream that the caller gives, or None.
     bound
         Whether the call is for a prepared launch: it takes no host arrays.
+    is_new
+        Whether the outputs that are given are new memory.
     """
 
-    def __init__(self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False) -> None:
+    def __init__(
+        self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False, is_new: bool = False
+    ) -> None:
+        self._is_new = is_new
         self._function, self._device, self._given, self._is_chosen = function, function.device, values, function.fixed
         self._launcher = next(iter(function.functions.values()))._launcher
         self._adopted: list[Stream | None] = []
@@ -85,7 +92,7 @@ class ProgramCall:
         function = self._function
         self._stream = self._choose_stream(stream, bound)
         sizes = [self._scalars[name] for name in function.sizes]
-        self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation)
+        self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation, is_new)
         self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
@@ -148,21 +155,20 @@ class ProgramCall:
 
     def _check_overlaps(self) -> None:
         """Raise ArgumentError if an array that the program writes has memory of another argument."""
-        known: dict[int, list[tuple[Array, Any]]] = {}
+        groups: dict[int, list[tuple[Array, Any]]] = {}
         for declared, value in zip(self._function.arrays.values(), self._arrays, strict=True):
             if value is None:
                 continue
             memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
             if self._adopted and memory is not None:
                 memory = self  # arrays and images of other libraries have objects of their own for the same memory
-            others = known.setdefault(id(memory), [])
-            for other, second in others:
-                if (declared.role, other.role) == ("input", "input"):
-                    continue
-                if overlap(value, second) if memory is None else _share_bytes(value, second):
-                    text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
-                    raise self._function.error(text, declared.name)
-            others.append((declared, value))
+            groups.setdefault(id(memory), []).append((declared, value))
+        for (other, second), (declared, value) in (pair for each in groups.values() if len(each) > 1 for pair in _near(each)):
+            if (declared.role, other.role) == ("input", "input"):
+                continue
+            if overlap(value, second) if isinstance(value, HostView) else _share_bytes(value, second):
+                text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
+                raise self._function.error(text, declared.name)
 
     def _new_shapes(self, given: Sequence[tuple[int, ...] | None]) -> Shapes:
         """Return the lengths of all arrays for those of the call. Check those that are expressions."""
@@ -187,7 +193,7 @@ class ProgramCall:
         shapes = Shapes(function.program, function.lifetimes, values, function.error, self._device.length_unit)
         shapes.unwritten = unwritten(function, values)
         for name in function.outputs:
-            if lengths[name] is not None:
+            if lengths[name] is not None and not self._is_new:
                 shapes.unwritten.discard(name)
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
@@ -327,6 +333,40 @@ def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
         return one.overlaps(other)
     first, second = (each.device.place(each.memory if isinstance(each, Image) else each._base.memory) for each in (one, other))
     return first[0] == second[0]
+
+
+#: The most arrays of which each is compared with all others.
+_FEW = 16
+
+
+def _near(arrays: Sequence[tuple[Array, Any]]) -> Iterator[tuple[tuple[Array, Any], ...]]:
+    """Yield the pairs of arrays that may overlap, in their order; of many those whose bytes do from the first to the last."""
+    if len(arrays) <= _FEW:
+        yield from combinations(arrays, 2)
+        return
+    # In the order of their bytes, an array is compared with those that have begun and not ended: inputs with none of the inputs.
+    written: list[tuple[Any, float, int]] = []
+    read: list[tuple[Any, float, int]] = []
+    for (memory, first, last), number in sorted((_span(value), number) for number, (_, value) in enumerate(arrays)):
+        is_input = arrays[number][0].role == "input"
+        for others in (written,) if is_input else (written, read):
+            others[:] = [each for each in others if each[0] == memory and each[1] > first]
+            for _, _, other in others:
+                yield arrays[min(number, other)], arrays[max(number, other)]
+        (read if is_input else written).append((memory, last, number))
+
+
+def _span(value: Any) -> tuple[int, float, float]:
+    """Return a number of the memory of an array, and its first and last byte there. An image has all of its memory."""
+    if isinstance(value, HostView):
+        first = value.array.__array_interface__["data"][0]
+        steps = [(count - 1) * stride for count, stride in zip(value.array.shape, value.array.strides, strict=True)]
+        low, high = (sum(each for each in steps if (each > 0) is up) for up in (False, True))
+        return 0, first + low, first + high + value.array.itemsize if value.nbytes else first + low
+    if isinstance(value, Image):
+        return value.device.place(value.memory)[0], 0, inf
+    memory, first = value.device.place(value._base.memory)
+    return memory, first + value._offset, first + value._offset + value.nbytes
 
 
 class PreparedProgram:

@@ -104,6 +104,7 @@ class ProgramFunction(ProcessLocal):
         self.sizes = tuple(sorted(program.size_names))
         module.constants(program, device)  # an error of theirs is one of the look-up
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
+        self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
         #: A step of each grid, block and threads.
@@ -141,6 +142,16 @@ class ProgramFunction(ProcessLocal):
         check_driver(self.kind)
         try:
             return ProgramCall(self, values, stream).run()
+        except LaunchError as error:
+            self.add_name(error)
+            raise
+
+    def call_into_new(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> None:
+        """Run the program as a call does. The outputs that are given are new memory: one that no thread writes is cleared."""
+        values = self._arrange(args, keywords)
+        check_driver(self.kind)
+        try:
+            ProgramCall(self, values, stream, is_new=True).run()
         except LaunchError as error:
             self.add_name(error)
             raise

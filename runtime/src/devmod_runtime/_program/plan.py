@@ -155,8 +155,8 @@ class Step:
     form
         The number of the first step of the same form: its kernel, its extent, and the types and the shapes of its arrays are the same.
         The checks of its launch hold for all of them.
-    first, written
-        The outputs and temporaries that no step before has, and the arrays that the kernel may write.
+    first
+        The outputs and temporaries that no step before has.
     """
 
     form: int
@@ -185,17 +185,20 @@ class Step:
                 self.names.append(given)
                 place = given if argument.packed is None else place
             self.places.append(place)
-        declared = function.program.declared
-        arrays = [each for each in step.arguments.values() if type(each) is str and isinstance(declared.get(each), Array)]
-        self.first = [each for each in dict.fromkeys(arrays) if each not in seen and declared[each].role in ("output", "temporary")]
+        self.first = [each for each in step.arguments.values() if type(each) is str and each in function.new_arrays and each not in seen]
         seen.update(self.first)
+
+    @property
+    def written(self) -> list[Any]:
+        """The outputs and temporaries that the kernel may write."""
         read = {given for argument, given in self.arguments if argument.kind in ("buffer", "image") and not argument.written}
-        self.written = [each for each in arrays if each not in read]
+        given = self.program.program.steps[self._number].arguments.values()
+        return [each for each in given if type(each) is str and each in self.program.new_arrays and each not in read]
 
     def cleared(self, shapes: Shapes) -> Iterator[tuple[str, int]]:
         """Yield the names and the bytes of the arrays and images that are cleared before the step."""
         for name in self.first:
-            is_cleared = self.program.program.declared[name].cleared or name in shapes.unwritten or name in shapes.padded
+            is_cleared = self.program.new_arrays[name].cleared or name in shapes.unwritten or name in shapes.padded
             if is_cleared and (nbytes := shapes.nbytes[name]):
                 yield name, nbytes
 
@@ -310,7 +313,7 @@ def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
     if not idle:
         return set()
     written = {name for step in function.steps if step.extent not in idle for name in step.written}
-    return {each.name for each in function.program.arrays("output", "temporary") if each.role == "output" or not each.format} - written
+    return {name for name, each in function.new_arrays.items() if each.role == "output" or not each.format} - written
 
 
 def clear(memory: Any, nbytes: int, stream: Stream) -> None:

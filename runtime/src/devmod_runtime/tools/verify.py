@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from contextlib import nullcontext
 from functools import cache
 from itertools import chain, count
 from math import lcm
@@ -50,6 +51,7 @@ from devmod_runtime.tools.inputs import (
 )
 from devmod_runtime.tools.lengths import known_lengths
 from devmod_runtime.tools.observed import replaced
+from devmod_runtime.tools.whole import MOST_STEPS, unwritten, zoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,14 +59,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
+    from devmod_runtime.tools.difference import Difference
+    from devmod_runtime.tools.observed import Methods
 
-_OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "left out", "not compared")
+_OUTCOMES = ("reference", "agrees", "ran", "differs", "unwritten", "writes outside", "failed", "left out", "not compared")
 _UNLAUNCHED = ("left out", "not compared")
-_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "writes outside", "failed")
+_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "unwritten", "writes outside", "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
-#: The bytes and the number of the arrays that the steps of a program write, with which its steps are compared one by one.
-_MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
+#: The bytes of the arrays that the steps of a program write, with which its steps are compared one by one.
+_MOST_RECORDED = 1 << 26
 
 
 class Payload(NamedTuple):
@@ -98,8 +102,9 @@ class Comparison(NamedTuple):
     device
         The device such as "cuda:0"; "" if it was not launched.
     outcome
-        "reference" for the first, with which the others are compared; "agrees"; "ran" alone; "differs"; "writes outside" of an array;
-        "failed"; "left out" for a device that runs no small kernel either, or lacks what the candidate needs; "not compared".
+        "reference" for the first, with which the others are compared; "agrees"; "ran" alone; "differs"; "unwritten" for a program that
+        returns or reads memory that nothing wrote; "writes outside" of an array; "failed"; "left out" for a device that runs no small
+        kernel either, or lacks what the candidate needs; "not compared".
     text
         Why, or the worst error.
     """
@@ -198,7 +203,9 @@ def verify(
     scalar, one of which is greater than a block and no multiple of it. Each array that a candidate may write is compared with that of the
     first candidate. A candidate that ends the process has failed. A write outside that every candidate makes with such sizes is no error;
     the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device. The candidates of a program are the kinds of its
-    kernels: each step gets the arrays of the first kind, and the arrays that it writes are compared.
+    kernels: each step gets the arrays of the first kind, and the arrays that it writes are compared. A program is called twice more, with
+    other bytes in its new outputs and temporaries: results that depend on them return or read memory that nothing wrote. A program of more
+    than 1,024 steps is compared as a whole.
 
     Parameters
     ----------
@@ -250,7 +257,7 @@ def verify(
             among = owner.candidates if isinstance(owner, BundleModule) else [owner]
             candidates = [leaf for leaf in sound if each in leaf.function_names and leaf in among]
             functions[each] = trials.of_function(each, candidates)
-        trials.run(timeout)
+        trials.run(timeout, rtol, atol)
         comparisons = {each: tuple(_compare(planned, rtol, atol)) for each, planned in functions.items()}
     if unused:
         raise ArgumentError(f"verify: no compared function has an argument {min(unused)!r}", argument=min(unused))
@@ -476,11 +483,11 @@ class _Trials:
         }
         return _Planned(label, place, "", request, [])
 
-    def run(self, timeout: float) -> None:
+    def run(self, timeout: float, rtol: float | None, atol: float | None) -> None:
         """Launch all: each in another process, but runtimes that were registered in this process alone."""
         launched = [each for each in self._planned if each.request]
         in_process = local_kinds()
-        requests = [each.request for each in launched]
+        requests = [{**each.request, "tolerance": (rtol, atol)} for each in launched]
         results = answers(__name__, requests, _launch, timeout, here=lambda request: request["kind"] in in_process)
         for each, (_, end) in zip(launched, results, strict=True):
             each.outcomes.extend(_read_outcomes(each.request, str(end or "")))
@@ -537,15 +544,35 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             if program is not None:
                 known_lengths(program, host.named, numbers)
             steps = _Steps(reference[number]["results"] if number < len(reference) else ())
+
+            def run(methods: Methods, guarded: bool = False) -> tuple[Any, Any, dict[str, Any]]:
+                with guard() if guarded else nullcontext(), replaced(methods, order=2):
+                    call = on_device(function, host, device)  # noqa: B023 - it is called in this turn of the loop
+                    result, call = call_once(function, call, device, **launch)  # noqa: B023
+                    return result, call, results_of(function, call, request["written"])
+
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                with guard(), replaced({(GuardedCall, "check"): steps.observe} if program is not None else {}, order=2):
-                    call = on_device(function, host, device)
-                    result, call = call_once(function, call, device, **launch)
-                    arrays = results_of(function, call, request["written"])
+                methods: Methods = {(GuardedCall, "check"): steps.observe} if program is not None else {}
+                try:
+                    result, call, arrays = run({**methods, **zoned()}, guarded=True)
+                except GuardError:
+                    if program is None or len(program.steps) <= MOST_STEPS:
+                        raise
+                    run({}, guarded=True)  # raises the error of a step, unless it is not the same in each launch
+                    raise
             if result is not None:
                 arrays["the returned value"] = np.asarray([result])
             images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
+            if program is not None:
+
+                def compare(name: str, one: Any, two: Any) -> Difference:
+                    rtol, atol = request["tolerance"]
+                    return worst_difference(name, one, two, rtol, max(atol or 0, 1) if name in images and one.dtype.kind in "iu" else atol)  # noqa: B023
+
+                if text := unwritten(lambda methods: run(methods)[2], compare):
+                    yield {"outcome": "unwritten", "text": text, "numbers": numbers}
+                    return
             files: list[tuple[str, str, str, bool]] = []
             entries = [(name, array, name in images) for name, array in arrays.items()]
             for name, array, is_image in steps.results if steps.results and steps.is_complete else entries:
@@ -611,7 +638,7 @@ class _Steps:
 
     def _add(self, name: str, value: Any, memory: GuardedMemory | None) -> None:
         self._nbytes += value.nbytes
-        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < _MOST_STEPS
+        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < MOST_STEPS
         if not self.is_complete:
             return
         self.results.append((name, value.numpy(), memory is None and value.texel.sample == "float"))

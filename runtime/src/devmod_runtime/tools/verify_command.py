@@ -26,7 +26,7 @@ Examples:
 \b
 Exit status:
   0  nothing is wrong
-  1  a payload is damaged or invalid, a candidate differs, fails or writes outside of its arrays, none could be launched, or an error
+  1  a payload is damaged or invalid, a candidate differs, fails, writes outside or returns what nothing wrote, none ran, or an error
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
