@@ -388,6 +388,17 @@ def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.M
     assert error(source, device.sampler(), source) == (
         f"{label} 3 'target' is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
     )
+    # A program checks the arrays of each call, also behind a call of the same sizes.
+    step = "resample(source=a, source_sampler=s, target=b, width=w, height=h, threads=(w, h), block=(8, 4))"
+    declared: dict[str, Any] = {"inputs": ["a: rgba32float[h, w]"], "outputs": ["b: rgba32float[h, w]"], "samplers": ["s: nearest clamp"]}
+    program = devmod.program("p", module(), **declared, steps=[step])["p"].on(device)
+    program(source, b=target)
+    other = library_class("CUDAarray", "cupy.cuda.texture")(ptr=target.ptr)
+    overlap = "the cuda program 'p': the arguments 'a' and 'b' overlap, and the program writes to one of them"
+    assert error_of(lambda: program(target, b=other)) == overlap
+    assert error_of(lambda: program(target, b=source)) == (
+        f"the cuda program 'p', step 1: {label} 3 'target' is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+    )
     gone = library_class("CUDAarray", "cupy.cuda.texture")(ptr=0)
     assert error(gone, device.sampler(), target) == (
         f"{label} 1 'source' is a CUDA array that the driver refuses: cuArray3DGetDescriptor: CUDA_ERROR_INVALID_HANDLE (invalid resource "

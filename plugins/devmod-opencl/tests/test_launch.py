@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -24,8 +23,6 @@ from opencl_kernels import adder, kernel
 
 import devmod
 from devmod import Param
-
-ONE_DEVICE = "a launch runs on one device: copy the array through the host"
 
 
 @pytest.fixture
@@ -346,27 +343,25 @@ def test_pyopencl_buffers_and_arrays(device: Any, add: Any) -> None:
     import pyopencl.array as cl_array
 
     a, b, _ = host_arrays()
-    for context in (device.context, cl.Context([device.handle])):
-        queue = cl.CommandQueue(context)
-        x, y, z = cl_array.to_device(queue, a), cl_array.to_device(queue, b), cl_array.zeros(queue, 64, "float32")
-        add(x, y, z, 64, grid=1, block=64)
-        np.testing.assert_array_equal(z.get(), a + b)
-        z.fill(0)
-        queue.finish()
-        add(x.data, y.data, z.data, 64, grid=1, block=64)
-        np.testing.assert_array_equal(z.get(), a + b)
-        z.fill(0)
-        add(x.data, y.data, z.data, 64, grid=1, block=64, stream=queue)
-        np.testing.assert_array_equal(z.get(), a + b)
-        launch = add.bind(x, y, z, 64, grid=1, block=64)
-        z.fill(0)
-        launch()
-        np.testing.assert_array_equal(z.get(), a + b)
-        part = z[32:]
-        part.fill(0)
-        add(x[:32], y[:32], part, 32, grid=1, block=32)
-        np.testing.assert_array_equal(z.get()[32:], (a + b)[:32])
-    gc.collect()
+    queue = cl.CommandQueue(device.context)
+    x, y, z = cl_array.to_device(queue, a), cl_array.to_device(queue, b), cl_array.zeros(queue, 64, "float32")
+    add(x, y, z, 64, grid=1, block=64)
+    np.testing.assert_array_equal(z.get(), a + b)
+    z.fill(0)
+    queue.finish()
+    add(x.data, y.data, z.data, 64, grid=1, block=64)
+    np.testing.assert_array_equal(z.get(), a + b)
+    z.fill(0)
+    add(x.data, y.data, z.data, 64, grid=1, block=64, stream=queue)
+    np.testing.assert_array_equal(z.get(), a + b)
+    launch = add.bind(x, y, z, 64, grid=1, block=64)
+    z.fill(0)
+    launch()
+    np.testing.assert_array_equal(z.get(), a + b)
+    part = z[32:]
+    part.fill(0)
+    add(x[:32], y[:32], part, 32, grid=1, block=32)
+    np.testing.assert_array_equal(z.get()[32:], (a + b)[:32])
 
 
 def test_arrays_of_pyopencl_devmod_and_numpy_in_one_call(device: Any, add: Any) -> None:
@@ -384,14 +379,11 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
 
-    a, b, c = host_arrays()
+    _, b, c = host_arrays()
     queue = cl.CommandQueue(device.context)
     strided = cl_array.to_device(queue, np.zeros((8, 16), "float32"))[:, ::2]
     double, single = cl_array.zeros(queue, 64, "float64"), cl_array.zeros(queue, 67, "float32")
     image = cl.create_image(device.context, cl.mem_flags.READ_ONLY, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT), (4, 4))
-    context = cl.Context([device.handle])  # in Intel's runtime its buffers do not keep it
-    other = cl.Buffer(context, cl.mem_flags.READ_ONLY, 256)
-    ours = device.from_numpy(a)
     for first, second, text in (
         (strided, b, "argument 1 'a' is a strided pyopencl Array; pass array.copy()"),
         (
@@ -407,11 +399,36 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
             "array = array.astype(np.float32)",
         ),
         (image, b, "argument 1 'a' is an Image, and the kernel takes an array"),
-        (other, ours, f"argument 2 'b' is on {device}, and argument 1 'a' is on {device} in another context; {ONE_DEVICE}"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             add(first, second, c, 64, grid=1, block=64)
         assert str(caught.value) == f"the opencl function 'add': {text}"
+
+
+@pytest.mark.row("R34")
+def test_values_of_pyopencl_in_another_context(device: Any, add: Any) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    context = cl.Context([device.handle])  # in Intel's runtime its buffers do not keep it
+    queue, buffer = cl.CommandQueue(context), cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
+    array, (a, b, c) = cl_array.Array(queue, 64, np.float32), host_arrays()
+    step = "add(a=a, b=b, c=c, n=n, grid=1, block=64)"
+    program = devmod.program("p", adder(), inputs=["a: float32[n]", "b: float32[n]"], outputs=["c: float32[n]"], steps=[step])["p"]
+    where = f"in {context!r}, and {device} has {device.context!r}; create it in devmod.device('opencl', {device.index}).context"
+    ours = device.from_numpy(a)
+    for values, stream, text in (
+        ((buffer, buffer, buffer), None, f"the opencl function 'add': argument 1 'a' is a pyopencl Buffer {where}"),
+        ((ours, buffer, c), queue, f"stream= is a pyopencl CommandQueue {where}"),
+        ((ours, array, c), None, f"the opencl function 'add': argument 2 'b' is a pyopencl Array {where}"),
+        ((a, b, c), queue, f"stream= is a pyopencl CommandQueue {where}"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            add(*values, 64, grid=1, block=64, stream=stream)
+        assert str(caught.value) == text
+        with pytest.raises(devmod.ArgumentError) as caught:
+            program(values[0], values[1], c=values[2], stream=stream)
+        assert str(caught.value).endswith(where)
 
 
 # -- streams, events, time

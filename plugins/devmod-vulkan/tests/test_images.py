@@ -688,6 +688,18 @@ def test_a_required_size_of_subgroups(device: Any, monkeypatch: pytest.MonkeyPat
         required(size)["k"](x, grid=1)
         assert x.tolist() == [size] * 64
     assert made == [*device.subgroup_sizes]
+    # One shader with a required size and without one: each has a pipeline of its own, here and on the disk.
+    keys: list[str] = []
+    cache = _pipeline.Pipeline._cache
+    monkeypatch.setattr(_pipeline.Pipeline, "_cache", lambda self, key: keys.append(key) or cache(self, key))
+    made.clear()
+    shader: Any = compiled(SIZES, target="vulkan -arch=vulkan1.1")
+    info = shader.functions["k"]
+    fixed = info.replace(interface=info.interface.replace(subgroup=device.subgroup_sizes[0]))
+    module = devmod.create("vulkan", dict.fromkeys(("free", "fixed"), shader.code["k"]), "spv", {"free": info, "fixed": fixed})
+    for name in ("free", "fixed", "free", "fixed"):
+        module[name](device.zeros(64, "uint32"), grid=1)
+    assert (made, len(keys), len({*keys})) == ([device.subgroup_sizes[0]], 2, 2)
 
 
 def test_a_size_of_subgroups_that_the_device_does_not_have(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

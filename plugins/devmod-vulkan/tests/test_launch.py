@@ -384,23 +384,33 @@ def test_several_entries_of_one_file(device: Any) -> None:
     np.testing.assert_array_equal(x, 3 * np.arange(8) + 0.5)
 
 
+@pytest.mark.parametrize("bindings", [(0, 1), (0, 0)], ids=["other arguments", "the same arguments"])
 @pytest.mark.row("R12", "R33")
-def test_several_entries_of_one_module(device: Any, tmp_path: Path) -> None:
+def test_several_entries_of_one_module(bindings: tuple[int, int], device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_vulkan._pipeline import Pipeline
+
+    keys: list[str] = []
+    cache = Pipeline._cache
+    monkeypatch.setattr(Pipeline, "_cache", lambda self, key: keys.append(key) or cache(self, key))
     assembler = shutil.which("spirv-as")
     if assembler is None:
         pytest.skip("spirv-as is not installed (Debian: apt install spirv-tools)")
     spirv = subprocess.run(
-        [assembler, "--target-env", "spv1.0", "-o", "-"], input=TWO_ENTRIES.encode(), capture_output=True, check=True
+        [assembler, "--target-env", "spv1.0", "-o", "-"],
+        input=(TWO_ENTRIES if bindings[1] else TWO_ENTRIES.replace("%element %b", "%element %a")).encode(),
+        capture_output=True,
+        check=True,
     ).stdout
     infos = {
         name: FunctionInfo(name, ["handle"], (), (), Interface([Param("x", "buffer", "uint32", "w", (0, binding))], (), (1, 1, 1)))
-        for binding, name in enumerate(("first", "second"))
+        for binding, name in zip(bindings, ("first", "second"), strict=True)
     }
     module = devmod.create("vulkan", dict.fromkeys(infos, packed(spirv)), "spv", infos)
     for number, name in enumerate(infos, 1):
         x = np.zeros(2, "uint32")
         module[name](x, grid=1)
         assert x.tolist() == [number, 0]
+    assert len({*keys}) == 2  # of the cache on the disk
 
 
 # -- constants

@@ -1021,6 +1021,32 @@ def test_the_array_of_an_enumeration_lives_while_its_structures_are_read() -> No
     assert enumerate_all(enumerate_two, "VkExtensionProperties", read=read) == [(b"first", True), (b"second", True)]
 
 
+@pytest.mark.row("R33")
+def test_functions_of_one_shader_have_their_own_blocks_and_devices(device: Any, builds: list[str]) -> None:
+    from devmod_vulkan._device import VulkanDevice
+
+    code = packed(
+        words(
+            "#version 450\nlayout(local_size_x = 1) in; layout(push_constant) uniform P { int a; }; layout(binding = 1) uniform U { int b; };"
+            "layout(binding = 0) buffer X { int x[]; }; void main() { x[0] = 10 * a + b; }"
+        )
+    )
+    params = [Param("x", "buffer", "int32", "rw", (0, 0)), *(Param(name, "scalar", "int32", at=(at, 0)) for at, name in enumerate("ab"))]
+    blocks = [Block("push", 4), Block((0, 1), 4)]
+    infos = {
+        name: FunctionInfo("main", ["handle", "int32", "int32"], (), (), Interface(params, blocks=each, block=(1, 1, 1)))
+        for name, each in (("one", blocks), ("two", blocks[::-1]))
+    }
+    module = devmod.create("vulkan", dict.fromkeys(infos, code), "spv", infos)
+    others = [VulkanDevice(device.physical, 9), device]
+    functions = [(each, name, module[name].on(each)) for each in others for name in infos]
+    assert builds == ["one", "one", "two", "two"]
+    for each, name, function in functions:
+        x = each.zeros(1, "int32")
+        function(x, 1, 2, grid=1)
+        assert x.numpy() == (12 if name == "one" else 21)
+
+
 @pytest.mark.parametrize("moved", ["scalars", "buffers"])
 def test_functions_of_one_shader_have_their_own_places(device: Any, moved: str) -> None:
     """The order of a function's arguments is its interface's. Equal shaders share a pipeline if the places are equal too."""

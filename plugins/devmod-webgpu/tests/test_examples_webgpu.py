@@ -69,6 +69,7 @@ def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
 @compute @workgroup_size(1) fn count() { x[0] = arrayLength(&x); }
 """
     check_lengths(device, source)
+    check_lengths(device, source.replace("arrayLength(&x)", "arrayLength /* of the array */ (// x\n & x)"))
     # A pointer that is a variable may be to any array.
     check_lengths(device, source.replace("x[0] = arrayLength(&x);", "let p = &x; x[0] = arrayLength(p);"))
     check_lengths(device, source.replace("x[0] = arrayLength(&x);", "let p = &x; x[0] = arrayLength(&*p);"))

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from foreign_arrays import Tensor
-from vendor import Vendor
+from vendor import DIMENSIONS, Vendor
 
 import devmod
+from devmod import FunctionInfo, Interface, Member, Param
 from devmod_simulators import StandinDriver
 
 
@@ -60,3 +61,21 @@ def test_arrays_of_other_libraries_overlap_by_their_addresses(program: Any, devi
         with pytest.raises(devmod.ArgumentError) as caught:
             program(x, w, y=out)
         assert str(caught.value) == text
+
+
+@pytest.mark.row("R45")
+def test_an_address_in_a_struct_is_that_of_the_call(vendor: Vendor, device: Any, executes: None) -> None:
+    source = """
+    struct target { int *data; int n; };
+    extern "C" __global__ void k(target t, int value) { if (threadIdx.x < t.n) t.data[threadIdx.x] += value; }"""
+    members = [Member("data", "handle"), Member("n", "int32", 8)]
+    interface = Interface([Param("t", "scalar", "uint8x16", members=members, align=8), Param("value", "scalar", "int32")])
+    module = vendor.module(source, {"k": FunctionInfo("k", ["uint8x16", "int32"], DIMENSIONS, (), interface)})
+    declared: dict[str, Any] = {"inputs": ["value: int32"], "updates": ["y: int32[n]"]}
+    program = devmod.program("p", module, **declared, steps=["k(data=y, n=n, value=value, grid=1, block=8)"])
+    f = devmod.loads(devmod.dumps(program))["p"]
+    arrays = [device.zeros(4, "int32") for _ in range(3)]
+    for value, y in enumerate(arrays, 1):
+        f(value, y)
+    device.synchronize()
+    assert [each.numpy().tolist() for each in arrays] == [[1] * 4, [2] * 4, [3] * 4]

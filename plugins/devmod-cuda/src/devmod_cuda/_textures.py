@@ -199,7 +199,7 @@ def image_over(device: DriverDevice, handle: int, owner: object) -> Image:
         )
     layers = depth if flags & _LAYERED else 0
     shape = [each for each in (width, height, 0 if layers else depth) if each]
-    image = Image(device, shape, name, layers)
+    image = Image(device, shape, name, layers, usage=flags)
     image.handle = ImageArray(device, image, Memory(handle, owner), has_surface=bool(flags & _SURFACE))
     return image
 

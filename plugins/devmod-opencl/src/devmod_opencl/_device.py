@@ -12,7 +12,7 @@ from itertools import count
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import FEATURES, Capabilities, Once
+from devmod.backend import FEATURES, Capabilities, ConversionError, Once
 from devmod.errors import DeviceNotFoundError, LaunchError, pip_install
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
@@ -150,9 +150,6 @@ _LIMITS = {
 #: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
 _once = Once()
-#: Devices for contexts of other libraries, by (context, device). Each holds its context, so no other context gets its address.
-_foreign_devices: weakref.WeakValueDictionary[tuple[int, int], OpenCLDevice] = weakref.WeakValueDictionary()
-_foreign_lock = fork_safe(RLock())
 
 
 class OpenCLDevice(Device):
@@ -164,8 +161,6 @@ class OpenCLDevice(Device):
         pyopencl's Device.
     index
         Its index among the devices.
-    context
-        pyopencl's Context that another library created; None: the first use creates one.
 
     Attributes
     ----------
@@ -178,7 +173,7 @@ class OpenCLDevice(Device):
     kind = "opencl"
     dlpack_type = _DLPACK_OPENCL
 
-    def __init__(self, handle: Any, index: int, context: Any = None) -> None:
+    def __init__(self, handle: Any, index: int) -> None:
         self.handle = handle
         self.index = index
         self.name = handle.name.strip()
@@ -187,14 +182,11 @@ class OpenCLDevice(Device):
         self.memory = handle.global_mem_size
         self.platform = handle.platform.name.strip()
         self.identity = "\n".join((self.platform, handle.platform.version, self.vendor, self.name, self.driver_version, handle.version))
-        self.foreign = context is not None
         #: PoCL allocates at the first use of a buffer, and ends the process there if it has no memory. With this flag it allocates at once.
         self.buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if handle.type & cl.device_type.CPU else 0)
         self._upload_flags = self.buffer_flags | cl.mem_flags.COPY_HOST_PTR
         self._max_bytes = handle.max_mem_alloc_size
         self._once = Once()
-        if context is not None:
-            self._once.get("context", lambda: context)
         self._number = count()
         #: The events of copies that may not be done.
         self._copies: deque[Any] = deque()
@@ -409,9 +401,6 @@ class OpenCLDevice(Device):
             while is_complete(self._copies[0]):
                 self._copies.popleft()
 
-    def __repr__(self) -> str:
-        return super().__repr__() + (" in another context" if self.foreign else "")
-
 
 def _images() -> Any:
     """Return the module of images, which most programs do not use."""
@@ -469,25 +458,27 @@ def devices() -> list[OpenCLDevice]:
     return _once.get("devices", find)
 
 
-def device_of(context: Any, handle: Any) -> OpenCLDevice:
-    """Return the device for pyopencl's device in a context: one of `devices` if it created the context."""
-    index = -1
-    for device in devices():
-        if device.handle == handle:
-            if device.context == context:
-                return device
-            index = device.index
-    key = (context.int_ptr, handle.int_ptr)
-    with _foreign_lock:
-        foreign = _foreign_devices.get(key)
-        if foreign is None:
-            foreign = _foreign_devices[key] = OpenCLDevice(handle, index, context)
-    return foreign
+def device_of(value: Any) -> OpenCLDevice:
+    """Return the device of pyopencl's buffer, array, image, sampler or queue.
+
+    Raises
+    ------
+    ConversionError
+        It is in another context than that of the device.
+    """
+    context = value.context
+    handle = context.devices[0]
+    device = next((each for each in devices() if each.handle == handle), devices()[0])
+    if device.context != context:
+        raise ConversionError(
+            f"is a pyopencl {type(value).__name__} in {context!r}, and {device} has {device.context!r}; create it in "
+            f"devmod.device('opencl', {device.index}).context"
+        )
+    return device
 
 
 def _keep_in_child() -> None:
     """Never delete an event: in a forked child the deletion would wait for threads of the parent, or for a lock that they had."""
-    known = [*devices(), *_foreign_devices.values()] if "devices" in _once else []
-    copies = [event for device in known for event in device._copies]
+    copies = [event for device in (devices() if "devices" in _once else ()) for event in device._copies]
     for each in (*copies, *(each for each in gc.get_objects() if type(each) is OpenCLEvent)):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))

@@ -147,7 +147,7 @@ def adopt_image(value: Any, device: Any) -> Image:
         raise ConversionError(f"is a pyopencl Image of a format that devmod does not support ({value.format})")
     lengths = (value.width, value.height, value.depth)[: int(type_[0])]
     layers = value.get_image_info(cl.image_info.ARRAY_SIZE) if type_.endswith("_array") else 0
-    return OpenCLImage(device, lengths, name, layers, value)
+    return OpenCLImage(device, lengths, name, layers, value, value.flags)
 
 
 def adopt_sampler(value: Any, device: Any) -> Sampler:

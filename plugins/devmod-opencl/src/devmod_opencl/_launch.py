@@ -525,14 +525,12 @@ class OpenCLLauncher(BuildLauncher):
 
     def adopt(self, value: object) -> tuple[DeviceArray | Image | Sampler, Stream | None] | None:
         if isinstance(value, cl.Buffer):
-            context = value.context
-            device = device_of(context, context.devices[0])
+            device = device_of(value)
             return DeviceArray(device, value, (value.size,), "void", value, read_only=_is_read_only(value)), None
         if isinstance(value, (cl.Image, cl.Sampler)):
             from devmod_opencl._image import adopt_image, adopt_sampler
 
-            context = value.context
-            device = device_of(context, context.devices[0])
+            device = device_of(value)
             return (adopt_image(value, device) if isinstance(value, cl.Image) else adopt_sampler(value, device)), None
         if isinstance(value, cl.MemoryObjectHolder):
             raise ConversionError(f"is a pyopencl {type(value).__name__}; expected a buffer, an image or a pyopencl.array.Array")
@@ -543,7 +541,10 @@ class OpenCLLauncher(BuildLauncher):
 
     def adopt_stream(self, value: object) -> Stream | None:
         if isinstance(value, cl.CommandQueue):
-            return device_of(value.context, value.device).stream_over(value)
+            try:
+                return device_of(value).stream_over(value)
+            except ConversionError as error:
+                raise ArgumentError(f"stream= {error}", kind="opencl", argument="stream") from None
         return None
 
 
@@ -552,8 +553,7 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
         raise ConversionError("is a strided pyopencl Array; pass array.copy()")
     memory = array.base_data
     queue = array.queue
-    context = array.context
-    device: OpenCLDevice = device_of(context, queue.device if queue is not None else context.devices[0])
+    device = device_of(array)
     if memory is None:  # an empty Array has no memory
         memory = device.allocate(1)
     elif array.offset:

@@ -67,6 +67,7 @@ class VulkanDevice(Device):
 
     kind = "vulkan"
     dlpack_type = _DLPACK_VULKAN
+    length_unit = 1
 
     def __init__(self, physical: Physical, index: int) -> None:
         self.physical = physical
@@ -132,7 +133,10 @@ class VulkanDevice(Device):
             read_timers(stream, unread)
 
     def allocate(self, nbytes: int) -> Memory:
-        return self.logical.local.allocate(nbytes)
+        memory = self.logical.local.allocate(nbytes)
+        if nbytes == 1:  # of an empty array, which a shader of bytes sees as one element: it has no byte of an earlier array
+            self.clear(memory, 1, self.default_stream)
+        return memory
 
     def write(self, memory: Memory, data: memoryview, stream: VulkanStream) -> None:
         """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""

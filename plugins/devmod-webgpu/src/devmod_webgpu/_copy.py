@@ -150,7 +150,8 @@ def _write_in_word(gpu: Any, staging: Staging, buffer: Any, offset: int, data: m
 def copy(gpu: Any, source: Any, target: Any, nbytes: int, usage: int) -> bool:
     """Queue a copy within the device. Return False if it would begin or end within a word of other arrays."""
     (first, start), (second, offset) = place_of(source), place_of(target)
-    if start % 4 or offset % 4 or (type(target) is Region and target.splits_a_word):
+    # A copy of the rest of the source's last word would give the target's padding elements of another array.
+    if start % 4 or offset % 4 or any(type(each) is Region and each.splits_a_word for each in (source, target)):
         return False
     size = -(-nbytes // 4) * 4
     if first is second:  # WebGPU forbids a copy within one buffer

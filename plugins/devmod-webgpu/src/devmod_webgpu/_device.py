@@ -65,6 +65,7 @@ class WebGPUDevice(Device):
     """
 
     kind = "webgpu"
+    length_unit = 4
 
     def __init__(self, adapter: Any, index: int) -> None:
         self._adapter = adapter

@@ -58,7 +58,7 @@ class ImageKernel(WebGPUKernel):
                 continue
             if isinstance(image, AdoptedImage) and (problem := image.problem(is_storage=each.type == "storage_texture")):
                 return each.argument, problem
-            other = first.setdefault(image.memory if isinstance(image, AdoptedImage) else image, each)
+            other = first.setdefault(image.memory, each)
             if other is not each and (each.writes or other.writes):
                 return each.argument, (
                     f"and {self._label(other)} are the same image, and the shader writes to one of them. WebGPU forbids this in one "

@@ -154,13 +154,15 @@ class AdoptedImage(Image):
         self.is_view = view is not None
         dimensions = int(texture.dimension[0])
         layers = texture.depth_or_array_layers if dimensions == 2 and texture.depth_or_array_layers > 1 else 0
-        super().__init__(device, texture.size[:dimensions], texture.format, layers)
+        usage = texture.usage, texture.mip_level_count, self.is_view
+        super().__init__(device, texture.size[:dimensions], texture.format, layers, usage=usage)
         self.handle = view if self.is_view else texture.create_view(dimension=self.type.replace("_", "-"))
 
     @property
     def memory(self) -> Any:
-        """What it shares with other images: the texture, or the view, which may be a part of it."""
-        return self.handle if self.is_view else _texture(self)
+        """What it shares with other images: the texture, or the view where it may be a part of it."""
+        texture = _texture(self)
+        return self.handle if self.is_view and texture.mip_level_count * texture.depth_or_array_layers > 1 else texture
 
     def mismatch(self, param: Param) -> str:
         return "" if self.is_view else super().mismatch(param)

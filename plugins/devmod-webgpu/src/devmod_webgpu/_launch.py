@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from devmod_webgpu._kernel import Compile
 
 
+_BLANK = r"(?:\s|//.*|/\*[^\0]*?\*/)*"
+#: The name of the array in each use of `arrayLength`; "" where it is a pointer.
+_LENGTHS = re.compile(rf"\barrayLength{_BLANK}\({_BLANK}(?:&{_BLANK}(\w+))?")
+
+
 def key_of(constant: Any) -> str:
     """Return the name under which WebGPU sets a constant."""
     return constant.name if constant.id is None else str(constant.id)
@@ -70,7 +75,7 @@ class WebGPULauncher(Launcher):
         return devices()[0]
 
     def lengths_read(self) -> Collection[int]:
-        names = set(re.findall(r"\barrayLength\s*\(\s*(?:&\s*(\w+))?", self._text))
+        names = set(_LENGTHS.findall(self._text))
         # The names of the source: those of the arguments may differ.
         places = {param.name: param.at for shader in self._reflected.values() for param in shader.params}
         buffers = [number for number, param in enumerate(self.interface.params) if param.kind == "buffer"]

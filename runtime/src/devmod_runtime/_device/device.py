@@ -58,6 +58,9 @@ class Device(ProcessLocal, ABC):
         What the device has of what interfaces name in `devmod.Interface.needs`; None if the backend does not report it.
     subgroup_sizes : sequence of int
         The numbers of threads with which a kernel's subgroups can be required to run; () if the backend does not report them.
+    length_unit : int
+        The bytes by which a kernel sees the length of an array grow, for a kind that binds each buffer with its size; 0 if kernels take
+        pointers.
     """
 
     _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
@@ -73,6 +76,7 @@ class Device(ProcessLocal, ABC):
     dlpack_type: int = 12  # kDLExtDev: a kind without a number in DLPack
     features: frozenset[str] | None = None
     subgroup_sizes: Sequence[int] = ()
+    length_unit: int = 0
 
     @property
     def capabilities(self) -> Capabilities:
@@ -193,8 +197,8 @@ class Device(ProcessLocal, ABC):
     def place(self, memory: Any) -> tuple[int, int]:
         """Return a number of the allocation that `memory` lies in, and its first byte there: its id and 0 by default.
 
-        `memory` is what `allocate` returned, or what the launcher's `adopt` took from another library, whose arrays have objects of
-        their own for the same bytes.
+        `memory` is what `allocate` returned, `Image.memory`, or what the launcher's `adopt` took from another library, whose arrays and
+        images have objects of their own for the same bytes.
         """
         return id(memory), 0
 

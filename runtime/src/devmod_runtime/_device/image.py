@@ -59,19 +59,35 @@ class Image(ProcessLocal):
         The number of its layers; 0 if it is no array of images.
     handle
         The backend's object.
+    usage
+        What else decides whether a kernel takes the image of another library, such as its flags, as a value to compare; None for others.
     """
 
     _pickle_advice = "pass image.numpy(), and call device.image_from_numpy there"
 
-    __slots__ = ("__weakref__", "device", "format", "handle", "layers", "shape")
+    __slots__ = ("__weakref__", "device", "format", "handle", "layers", "shape", "usage")
 
-    def __init__(self, device: Device, shape: Sequence[int], format: str, layers: int = 0, handle: Any = None) -> None:  # noqa: A002
-        self.device, self.shape, self.format, self.layers, self.handle = device, tuple(shape), format, layers, handle
+    def __init__(
+        self,
+        device: Device,
+        shape: Sequence[int],
+        format: str,  # noqa: A002 - a public name
+        layers: int = 0,
+        handle: Any = None,
+        usage: object = None,
+    ) -> None:
+        self.device, self.shape, self.format, self.layers = device, tuple(shape), format, layers
+        self.handle, self.usage = handle, usage
 
     @property
     def type(self) -> str:
         """Its type as in `devmod.Param`."""
         return f"{len(self.shape)}d{'_array' if self.layers else ''}"
+
+    @property
+    def memory(self) -> Any:
+        """The memory of the image, as `Device.place` takes it: equal for the objects of one image."""
+        return self.handle
 
     @property
     def texel(self) -> ImageFormat:

@@ -142,8 +142,11 @@ class Call:
         for transfer in self.transfers:
             memories.append(device.upload(transfer.source.read(), stream))
         values = list(self.values)
-        for number, transfer_number in self._transfer_of.items():
+        for number, view, _ in self._host_views:
+            transfer_number = self._transfer_of[number]
             fields, memory = values[number], memories[transfer_number]
+            if device.length_unit and view.nbytes < self.transfers[transfer_number].source.nbytes:
+                memory = device.slice(memory, 0, view.nbytes)  # the kernel sees the length of its own array
             values[number] = memory if fields is None else (device, memory, fields)
         result = self.enqueue(values)
         stream.synchronize()  # an interrupt may not end the wait of a copy

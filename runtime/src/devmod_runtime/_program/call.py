@@ -56,6 +56,8 @@ class ProgramCall:
         #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
         self._arrays: list[Any] = []
         self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
+        #: What the checks of images of other libraries depend on.
+        self._usages: list[tuple[str, object]] = []
         lengths: list[tuple[int, ...] | None] = []
         is_written = self._has_host_arrays = self._returns_device_arrays = False
         for name, declared in function.arrays.items():
@@ -78,7 +80,8 @@ class ProgramCall:
             self._check_overlaps()
         function = self._function
         self._stream = self._choose_stream(stream, bound)
-        self._key = (*lengths, *[self._scalars[name] for name in function.sizes], self._stream, self._device.generation)
+        sizes = [self._scalars[name] for name in function.sizes]
+        self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation)
         self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
@@ -92,6 +95,8 @@ class ProgramCall:
                 return self._take_host(declared, value, bound)
             value, stream = adopted
             self._adopted.append(stream)
+            if isinstance(value, Image):
+                self._usages.append((declared.name, value.usage))
         if isinstance(value, Image) is not bool(declared.format):
             raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
         if value.device is not self._device and not self._is_chosen and value.device.kind == self._function.kind:
@@ -143,17 +148,13 @@ class ProgramCall:
             if value is None:
                 continue
             memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
-            if self._adopted and isinstance(value, DeviceArray):
-                memory = self  # arrays of other libraries have objects of their own for the same memory
+            if self._adopted and memory is not None:
+                memory = self  # arrays and images of other libraries have objects of their own for the same memory
             others = known.setdefault(id(memory), [])
             for other, second in others:
                 if (declared.role, other.role) == ("input", "input"):
                     continue
-                if memory is None:
-                    shared = overlap(value, second)
-                else:
-                    shared = not isinstance(value, DeviceArray) or value.overlaps(second)
-                if shared:
+                if overlap(value, second) if memory is None else _share_bytes(value, second):
                     text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
                     raise self._function.error(text, declared.name)
             others.append((declared, value))
@@ -178,7 +179,7 @@ class ProgramCall:
                 value = "" if text == str(number) else f", which is {number}"
                 got = f"has the shape {lengths[array.name]}; dimension {place + 1} is {length}"
                 raise function.error(f"the argument {array.name!r} {got}, and expected is {text}{value}", array.name)
-        shapes = Shapes(function.program, function.lifetimes, values, function.error)
+        shapes = Shapes(function.program, function.lifetimes, values, function.error, self._device.length_unit)
         for name in function.outputs:
             if lengths[name] not in (None, wanted := shapes.lengths[name]):
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
@@ -221,7 +222,7 @@ class ProgramCall:
         """Queue the launches of a call that is not prepared."""
         stream = self._stream
         with memory_of(stream).of_call() as memory:
-            buffers = memory.take(self._shapes.sizes, stream)
+            buffers = self._shapes.parts_of(memory.take(self._shapes.sizes, stream), self._device)
             plan = self._plan or self._new_plan(arrays, buffers)
             slots += buffers
             with stream.batch() if stream.gathers else nullcontext():
@@ -237,7 +238,8 @@ class ProgramCall:
 
     def bound(self) -> Launch:
         """Return the prepared launch, which owns its temporaries."""
-        arrays = self._named(self._arrays, [self._device.allocate(max(size, 1)) for size in self._shapes.sizes])
+        buffers = [self._device.allocate(max(size, 1)) for size in self._shapes.sizes]
+        arrays = self._named(self._arrays, self._shapes.parts_of(buffers, self._device))
         make = partial(self._calls, arrays)
         return Launch(self._function, PreparedProgram(), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
@@ -247,7 +249,7 @@ class ProgramCall:
         values = self._shapes.values
         for step in self._function.steps:
             for name in step.cleared:
-                if nbytes := self._shapes.nbytes[name]:
+                if nbytes := self._shapes.cleared.get(name):
                     calls.append(partial(_clear, arrays[name], nbytes, stream))
             call = step.call(stream, step.dims(values), values, arrays, self._scalars, bound=True)
             if call.shape is not None:
@@ -304,6 +306,14 @@ class ProgramCall:
         if result.nbytes:
             self._read(value, bytes_of(result))
         return result
+
+
+def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
+    """Return whether arrays and images of one device share memory. An image has all of its allocation."""
+    if isinstance(one, DeviceArray) and isinstance(other, DeviceArray):
+        return one.overlaps(other)
+    first, second = (each.device.place(each.memory if isinstance(each, Image) else each._base.memory) for each in (one, other))
+    return first[0] == second[0]
 
 
 def _clear(array: DeviceArray, nbytes: int, stream: Stream) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from devmod.backend import ConversionError, expression_text, members_by_value
 from devmod.errors import ArgumentError, DevmodError, LaunchError
 from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Program, Sampler, evaluate
+from devmod_runtime._device.device import Device
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
@@ -30,6 +31,8 @@ class Shapes:
         The values of the bound names and of the integer scalars in expressions. It gets those of the expressions.
     error
         Returns the error for a text and an argument.
+    unit
+        The device's `Device.length_unit`.
 
     Attributes
     ----------
@@ -39,8 +42,12 @@ class Shapes:
         The lengths of each output and temporary.
     nbytes
         The bytes of each output and temporary.
-    buffers, sizes
-        The number of the buffer of each temporary array, and the bytes of the buffers in descending order.
+    cleared
+        The bytes to clear of each array that begins cleared, or whose length a kernel sees with padding: it holds no numbers of others.
+    buffers, parts
+        The number of the part of each temporary array, and for each part the number of its buffer and its bytes.
+    sizes
+        The bytes of the buffers in descending order.
 
     Raises
     ------
@@ -48,7 +55,9 @@ class Shapes:
         A requirement is not met, or a length is negative or has no value.
     """
 
-    def __init__(self, program: Program, lifetimes: Mapping[str, tuple[int, int]], values: dict[Any, int], error: Error) -> None:
+    def __init__(
+        self, program: Program, lifetimes: Mapping[str, tuple[int, int]], values: dict[Any, int], error: Error, unit: int = 0
+    ) -> None:
         self.values = values
         for name, left, right in program.requires:
             try:
@@ -60,6 +69,7 @@ class Shapes:
                 raise error(f"it requires {text}, and that is {one} {name} {two}", "")
         self.lengths: dict[str, tuple[int, ...]] = {}
         self.nbytes: dict[str, int] = {}
+        self.cleared: dict[str, int] = {}
         sizes: dict[str, int] = {}
         measured: dict[Any, tuple[tuple[int, ...], int]] = {}
         for array in program.arrays("output", "temporary"):
@@ -67,15 +77,26 @@ class Shapes:
             if form not in measured:
                 measured[form] = _measure(array, values, error)
             self.lengths[array.name], nbytes = measured[form]
-            self.nbytes[array.name] = nbytes
+            self.nbytes[array.name] = seen = nbytes
             if array.role == "temporary" and not array.format:
-                sizes[array.name] = nbytes
-        self.buffers, self.sizes = share(sizes, lifetimes)
+                sizes[array.name] = seen = -(-max(nbytes, 1) // unit) * unit if unit else nbytes
+            if array.cleared or seen != nbytes:
+                self.cleared[array.name] = seen
+        numbers, self.sizes = share(sizes, lifetimes)
+        places: dict[tuple[int, int], int] = {}
+        self.buffers = {name: places.setdefault((number, sizes[name]), len(places)) for name, number in numbers.items()}
+        self.parts = tuple(places)
 
     @property
     def temporary_bytes(self) -> int:
         """The bytes of all buffers of temporaries."""
         return sum(self.sizes)
+
+    def parts_of(self, buffers: Sequence[Any], device: Device) -> list[Any]:
+        """Return the memory of the parts. A kernel that sees the length of an array sees that of the part, not of its buffer."""
+        if not device.length_unit:
+            return [buffers[number] for number, _ in self.parts]
+        return [device.slice(buffers[number], 0, nbytes) for number, nbytes in self.parts]
 
 
 def _measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[int, ...], int]:
@@ -103,7 +124,7 @@ class Step:
     number
         The number of the step, from 0.
     cleared
-        The temporaries that are cleared before it.
+        The temporaries that begin with it: `Shapes.cleared` has those that are cleared before it.
 
     Attributes
     ----------
@@ -185,12 +206,21 @@ class Step:
             array, number = arrays[given], numbers[given]
             device, fields = array.device, packed.fields(array.dtype, array.shape)
             return lambda slots, scalars: (device, slots[number], fields)
-        names = given.values() if type(given) is dict else (given,)
-        if pack is None or not any(type(each) is str and each in scalars and each not in self.program.sizes for each in names):
+        if pack is None:
+            return None
+        names = [each for each in (given.values() if type(given) is dict else (given,)) if type(each) is str]
+        # The arrays whose addresses a struct has: as numbers of slots, since a plan keeps no array of a call.
+        forms = {name: (each.device, numbers[name], each.shape, each.dtype) for name in names if (each := arrays.get(name)) is not None}
+        if not forms and not any(each in scalars and each not in self.program.sizes for each in names):
             return None
         if type(given) is str:
             return lambda slots, scalars: pack(scalars[given])
-        return lambda slots, scalars: pack(self.value(given, values, {}, scalars))
+
+        def make(slots: Sequence[Any], scalars: Mapping[str, Any]) -> Any:
+            members = {name: DeviceArray(device, slots[number], *form) for name, (device, number, *form) in forms.items()}
+            return pack(self.value(given, values, members, scalars))
+
+        return make
 
     def call(
         self,
@@ -226,7 +256,7 @@ def steps_of(function: ProgramFunction) -> list[Step]:
     cleared: dict[int, list[str]] = {}
     for name, (first, _) in function.lifetimes.items():
         array = function.program.declared[name]
-        if isinstance(array, Array) and array.cleared:
+        if isinstance(array, Array):
             cleared.setdefault(first, []).append(name)
     steps = [Step(function, number, cleared.get(number, ())) for number in range(len(function.program.steps))]
     forms: dict[Any, int] = {}
@@ -299,7 +329,7 @@ class Plan:
         queues: dict[Any, Callable[[list[Any]], object] | None] = {}
         for step in function.steps:
             for name in step.cleared:
-                if nbytes := shapes.nbytes[name]:
+                if nbytes := shapes.cleared.get(name):
                     self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
             if step.form not in queues:
                 call = step.call(stream, step.dims(values), values, arrays, scalars)

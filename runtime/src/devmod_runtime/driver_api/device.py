@@ -557,7 +557,7 @@ class DriverDevice(Device):
         return int(memory), 0
 
     def place(self, memory: Any) -> tuple[int, int]:
-        return 0, int(memory)
+        return (0, int(memory)) if isinstance(memory, int) else (memory.handle, 0)  # the array of an image is at no address
 
     def address(self, memory: Any) -> int:
         return int(memory)

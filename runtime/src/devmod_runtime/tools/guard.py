@@ -440,7 +440,7 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
     values = call._shapes.values
 
     def run(step: Step) -> None:
-        for name in step.cleared:
+        for name in call._shapes.cleared.keys() & step.cleared:
             arrays[name]._base.assign(0)
         launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
         try:
