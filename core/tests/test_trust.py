@@ -42,11 +42,11 @@ def test_a_file_is_asked_about_once_when_it_is_opened(checker: Any, policy: str,
     (tmp_path / "store").mkdir()
     Path("store/k").write_bytes(FILE)
     Path("k.devmod").symlink_to("store/k")
-    assert refusal(lambda: devmod.load("k.devmod")) == f"{tmp_path}/store/k has no signature"
-    assert checker.asked == [(f"{tmp_path}/store/k", "", HEAD, len(FILE), None, (policy,))]
+    assert refusal(lambda: devmod.load("k.devmod")) == f"{tmp_path}/k.devmod has no signature"
+    assert checker.asked == [(f"{tmp_path}/k.devmod", "", HEAD, len(FILE), None, (policy,))]
     Path("k.devmod.sig").write_bytes(b"signed")
     module = devmod.load("k.devmod")
-    assert checker.asked[1:] == [(f"{tmp_path}/store/k", "", HEAD, len(FILE), b"signed", (policy,))]
+    assert checker.asked[1:] == [(f"{tmp_path}/k.devmod", "", HEAD, len(FILE), b"signed", (policy,))]
     with pytest.raises(devmod.NotRegisteredError):
         module["f"]
     assert (len(checker.asked), module.save_to_bytes()) == (2, b"1")

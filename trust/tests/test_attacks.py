@@ -78,6 +78,90 @@ def test_a_signed_file_is_used_in_each_way() -> None:
     assert payloads(devmod.load("k/g.devmod")) == [*TWO]
 
 
+# -- links
+
+
+@pytest.fixture(name="two_places")
+def two_places_fixture(folder: Path) -> None:
+    """Set a policy with a strict rule for safe/ and another one for other/, each with its file. Who attacks can write to safe/ alone."""
+    key("bob")
+    strict = rule('["safe/**", "exact/f.devmod"]', keys='["acme.pub", "bob.pub"]', more="threshold = 2\nversion = 3")
+    signed("other/g.devmod", "carol", name="carol/g", version=1)
+    policy(strict, rule('["other/*", "lax/*"]', "carol/g", '["carol.pub"]'))
+    for name in ("safe", "exact"):
+        signed(f"{name}/f.devmod", "acme", "bob")
+
+
+def swap(path: str, target: str = "../other/g.devmod") -> None:
+    """Put a link in the place of a file, and the signatures of the other file beside it."""
+    Path(path).unlink(missing_ok=True)
+    Path(path).symlink_to(target)
+    shutil.copy("other/g.devmod.sig", f"{path}.sig")
+
+
+@pytest.mark.parametrize(
+    "path", ["safe/f.devmod", "exact/f.devmod", "alias/safe/f.devmod", "safe/in/../f.devmod", "to_f", "safe/sub/g.devmod"]
+)
+@pytest.mark.usefixtures("two_places")
+def test_a_link_in_a_place_does_not_choose_the_rule_of_another_place(path: str, folder: Path) -> None:
+    Path("alias").symlink_to(folder)  # a link of the program itself, as is to_f
+    Path("safe/in").mkdir()
+    Path("safe/sub").symlink_to("../other")
+    swap("safe/f.devmod")
+    swap("exact/f.devmod")
+    swap("to_f", "safe/f.devmod")
+    text = refusal(devmod.load, path)
+    assert text.startswith(f"'{folder}/{path}' ('{folder}/other/g.devmod') is refused by rule 1 of ")
+    assert "it is not signed by a key that counts, and the rule needs 2 of 'acme.pub', 'bob.pub'" in text
+
+
+@pytest.mark.usefixtures("two_places")
+def test_the_rules_of_the_place_with_the_link_and_of_its_target_both_apply(folder: Path) -> None:
+    Path("lax").mkdir()
+    Path("lax/f.devmod").symlink_to("../safe/f.devmod")
+    for signature, number in (("safe/f", 2), ("other/g", 1)):
+        shutil.copy(f"{signature}.devmod.sig", "lax/f.devmod.sig")
+        assert f" ('{folder}/safe/f.devmod') is refused by rule {number} of " in refusal(devmod.load, "lax/f.devmod")
+    Path("safe/in").mkdir()
+    Path("up").symlink_to("safe/in")  # the system resolves the link before the two dots
+    with pytest.raises(FileNotFoundError):
+        devmod.load("up/../g.devmod")
+    swap("safe/g.devmod")
+    assert "is refused by rule 1 of " in refusal(devmod.load, "up/../g.devmod")
+    # Package managers put links to a store, for which there is no rule.
+    os.replace("safe/f.devmod", "stored")
+    Path("safe/f.devmod").symlink_to("../stored")
+    assert payloads(devmod.load("safe/f.devmod")) == [b"the payload"]
+    assert "no rule has it as a source" in refusal(devmod.load, "stored")
+
+
+@pytest.mark.usefixtures("two_places")
+def test_a_link_that_is_gone_before_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    os.rename("exact/f.devmod", "exact/real")
+    swap("exact/f.devmod")
+    real = _policy.check
+
+    def check(*arguments: Any) -> Any:
+        os.replace("exact/real", "exact/f.devmod")
+        return real(*arguments)
+
+    monkeypatch.setattr(_policy, "check", check)
+    assert "is refused by rule 1 of " in refusal(devmod.load, "exact/f.devmod")
+
+
+@pytest.mark.usefixtures("two_places")
+def test_links_that_never_end() -> None:
+    links = {"safe/a": "b", "safe/b": "a", "safe/c": "c/c/c"}
+    for name, target in links.items():
+        Path(name).symlink_to(target)
+    for name in links:
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            devmod.load(name)
+    assert "no rule has it" in refusal(devmod.loads, Path("safe/f.devmod").read_bytes())
+    policy(rule('["safe/a/*", "safe/c/*", "k/*"]'))
+    assert "no rule has it" in refusal(devmod.load, "safe/f.devmod")
+
+
 # -- the file
 
 

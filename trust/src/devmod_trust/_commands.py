@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
 
 import click
 
-from devmod.backend import policies
+from devmod.backend import absolute, policies
 from devmod.commands import debug_option, echo, print_json
 from devmod.errors import TrustError
 from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
@@ -118,7 +117,7 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
     if place.startswith("package:"):
         place, package = file, place.removeprefix("package:")
     if place != "memory" and "://" not in place:
-        place = os.path.realpath(place)
+        place = absolute(place)
     claims, taken, refusal = _claims(signature), [], ""
     try:
         known = (*policies(), *paths)

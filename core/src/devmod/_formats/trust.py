@@ -74,7 +74,7 @@ class FileHead:
     place
         The name of the file in messages.
     source
-        What a policy compares: MEMORY, a URL without credentials and query, or a path; under a policy its links are resolved.
+        What a policy compares: MEMORY, a URL without credentials and query, or a path; under a policy from the root, with its links.
     size
         The size of the file; -1 if it is unknown.
     package
