@@ -24,7 +24,7 @@ from support import sample
 import devmod
 from devmod import interop
 from devmod._cli import main
-from devmod.backend import create_own, load_stored, loads_own
+from devmod.backend import create_own, find_spec, load_stored, loads_own, read_payload
 from devmod.errors import TrustError
 
 FILE = devmod.dumps(Raw("first", b"1", functions=("f",)))
@@ -104,7 +104,8 @@ def test_the_commands_refuse_a_file_that_no_policy_takes(checker: Any, capsys: p
 
 @pytest.mark.row("R46")
 def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, fmt, fmap = sample("opencl")
+    (code, fmt, fmap), spec = sample("opencl"), find_spec("opencl")
+    assert spec is not None
     Path("k.cl").write_bytes(code)
     blob = interop.tvm.dump_imports(create_own("opencl", code, fmt, {"add_kernel": fmap["add"]}))
     calls = {
@@ -115,7 +116,10 @@ def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path,
             lambda: interop.tvm.load_module_bytes("opencl", b""),
             lambda: interop.tvm.load_imports(blob),
         ),
-        f"{tmp_path}/k.cl": (lambda: interop.tvm.load_library("k.cl"),),
+        f"{tmp_path}/k.cl": (
+            lambda: interop.tvm.load_library("k.cl"),
+            lambda: read_payload(spec, "k.cl", "cl"),
+        ),
     }
     assert interop.tvm.load_imports(blob).functions
     monkeypatch.setenv("REFUSE_RAW", "1")

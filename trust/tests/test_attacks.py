@@ -23,6 +23,7 @@ from signing import bundle, envelope, key, policy, refusal, rule, signed
 import devmod
 from devmod._cli import main
 from devmod._plugins import discovery, registry
+from devmod.backend import create_own
 from devmod_trust import _policy
 
 pytestmark = pytest.mark.row("R46")
@@ -453,6 +454,24 @@ def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert (out, "it has no signature; expected is one by 'acme.pub'" in err) == ("", True)
     assert not Path("out.devmod").exists()
+
+
+@pytest.mark.parametrize("file", ["k.cl", "k.tvmimports"])
+@pytest.mark.parametrize("command", ["inspect", "inspect --here", "run", "verify", "bench"])
+def test_the_commands_and_payloads_without_an_index(command: str, file: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    info = devmod.FunctionInfo("f0", ["handle"], ["blockIdx.x", "threadIdx.x"])
+    module = create_own("opencl", b"kernel void f0(global float *x) {}", "cl", {"f0": info})
+    module.write_to_file("k.cl")
+    Path("k.tvmimports").write_bytes(devmod.interop.tvm.dump_imports(module))
+    assert main(["inspect", file]) == 0
+    assert "f0" in capsys.readouterr().out
+    policy('raw = "refuse"', rule())
+    name, *options = command.split()
+    assert main([name, file, *options, *(["f0"] if name == "run" else [])]) == 1
+    out, err = capsys.readouterr()
+    place = f"{str(folder / file)!r}" if file == "k.cl" else "'memory'"
+    text = f"{place} is refused by '{folder}/trust.toml': it has no index that could be signed, and the policy has raw = \"refuse\". "
+    assert f"{text}Save it in a .devmod file, and sign that" in " ".join((out + err).split())
 
 
 LOAD = """

@@ -185,7 +185,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     OSError
         The file cannot be read: FileNotFoundError, PermissionError, IsADirectoryError.
     """
-    from devmod._util.regular_files import check_regular, path_to_str
+    from devmod._util.regular_files import absolute, check_regular, path_to_str
 
     name = path_to_str(path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory")
     if not fmt:
@@ -196,7 +196,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     loader = lookup(LOAD_FROM_FILE, fmt)
     check_regular(name)  # a plugin's loader would block on a pipe
     if fmt != "devmod":
-        check_raw(repr(name), os.path.realpath(name))
+        check_raw(repr(name), absolute(name))
     return _check_result(registry.call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
 
 
