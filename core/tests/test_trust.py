@@ -256,7 +256,7 @@ def test_threads_that_add_policies_at_once_lose_none(tmp_path: Path, monkeypatch
 def test_a_fork_adds_a_policy_while_a_thread_of_its_parent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = """
-import os, sys, threading, devmod
+import os, signal, threading, devmod
 from devmod.backend import policies
 held, forked = threading.Event(), threading.Event()
 class Slow(type(os.environ)):
@@ -271,6 +271,7 @@ thread.start()
 held.wait()
 child = os.fork()
 if not child:
+    signal.alarm(120)
     devmod.trust("b.toml")
     os._exit(len(policies()))
 forked.set()
