@@ -87,8 +87,8 @@ Examples:
 \b
 Exit status:
   0  each policy takes the file
-  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload differs, is
-     missing or is not rebuilt
+  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload or
+     the tree of modules differs, or a payload is missing or not rebuilt
 """,
 )
 @click.argument("file", type=_EXISTING)
