@@ -159,9 +159,9 @@ def probe(kind: str) -> list[Device]:
 
 def devices_of(kind: str, find: Any) -> list[Device]:
     """Call `find`, the entry ``devmod.device.<kind>``, and check the result."""
-    from devmod import Device
-
     result = registry.call_entry(GROUP, kind, find)
+    from devmod import Device  # the entry has imported it, or has raised the error for a missing devmod-runtime
+
     listing = list(result) if isinstance(result, (list, tuple)) else [result]
     wrong = [type(each).__name__ for each in listing if not isinstance(each, Device)]
     if wrong:
