@@ -99,10 +99,7 @@ def test_an_import_of_a_distribution_that_was_uninstalled_has_the_text_of_a_miss
     with pytest.raises(ModuleNotFoundError if missing == "unknown_module" else devmod.NotRegisteredError) as caught:
         call()
     if missing != "unknown_module":
-        assert str(caught.value) == (
-            f"{group}.{kind} is not registered, and no known distribution provides it; by convention it would be devmod-{kind}; install "
-            "that only if you trust its publisher"
-        )
+        assert str(caught.value).startswith(f"{group}.{kind} is not registered, and no known distribution provides it; ")
         assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
 

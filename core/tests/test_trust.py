@@ -256,26 +256,22 @@ def test_threads_that_add_policies_at_once_lose_none(tmp_path: Path, monkeypatch
 def test_a_fork_adds_a_policy_while_a_thread_of_its_parent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = """
-import os, signal, threading, devmod
+import os, signal, devmod
+from threading import Event, Thread, current_thread
 from devmod.backend import policies
-held, forked = threading.Event(), threading.Event()
+held, forked = Event(), Event()
 class Slow(type(os.environ)):
     def __setitem__(self, name, value):
-        if threading.current_thread() is not threading.main_thread() and not forked.is_set():
-            held.set()
-            forked.wait()
+        if current_thread() is thread:
+            held.set(), forked.wait()
         super().__setitem__(name, value)
 os.environ.__class__ = Slow
-thread = threading.Thread(target=devmod.trust, args=("a.toml",))
-thread.start()
-held.wait()
+thread = Thread(target=devmod.trust, args=("a.toml",))
+thread.start(), held.wait()
 child = os.fork()
 if not child:
-    signal.alarm(120)
-    devmod.trust("b.toml")
-    os._exit(len(policies()))
-forked.set()
-thread.join()
+    signal.alarm(120), devmod.trust("b.toml"), os._exit(len(policies()))
+forked.set(), thread.join()
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(policies()))
 """
     for name in ("a.toml", "b.toml"):

@@ -141,25 +141,18 @@ def test_a_link_that_is_gone_before_the_question(monkeypatch: pytest.MonkeyPatch
     os.rename("exact/f.devmod", "exact/real")
     swap("exact/f.devmod")
     real = _policy.check
-
-    def check(*arguments: Any) -> Any:
-        os.replace("exact/real", "exact/f.devmod")
-        return real(*arguments)
-
-    monkeypatch.setattr(_policy, "check", check)
+    monkeypatch.setattr(_policy, "check", lambda *arguments: (os.replace("exact/real", "exact/f.devmod"), real(*arguments))[1])  # type: ignore[func-returns-value]
     assert "is refused by rule 1 of " in refusal(devmod.load, "exact/f.devmod")
 
 
 @pytest.mark.usefixtures("two_places")
 def test_links_that_never_end() -> None:
-    links = {"safe/a": "b", "safe/b": "a", "safe/c": "c/c/c"}
-    for name, target in links.items():
+    for name, target in (("safe/b", "a"), ("safe/a", "b"), ("safe/c", "c/c/c")):
         Path(name).symlink_to(target)
-    for name in links:
+    for name in "abc":
         with pytest.raises(OSError, match="Too many levels of symbolic links"):
-            devmod.load(name)
-    assert "no rule has it" in refusal(devmod.loads, Path("safe/f.devmod").read_bytes())
-    policy(rule('["safe/a/*", "safe/c/*", "k/*"]'))
+            devmod.load(f"safe/{name}")
+    policy(rule('["safe/a/*", "safe/c/*"]'))
     assert "no rule has it" in refusal(devmod.load, "safe/f.devmod")
 
 

@@ -163,13 +163,10 @@ def test_no_signature_is_written_through_a_link(target: str, capsys: pytest.Capt
     before = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
     Path("link").symlink_to("k")  # a link in the path of the file itself is followed
     for path in ("k/f.devmod", "link/f.devmod"):
-        status, out, err = run(capsys, "sign", path, *SIGN[2:], "4", "--replace")
-        beside = f"{str(folder / 'k/f.devmod.sig')!r}"
-        assert (status, out, err) == (1, "", f"devmod: error: {beside} is not written: {beside} is a symbolic link\n")
-    Path("link").unlink()
-    assert {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()} == before
+        error = f"devmod: error: '{folder}/k/f.devmod.sig' is not written: '{folder}/k/f.devmod.sig' is a symbolic link\n"
+        assert run(capsys, "sign", path, *SIGN[2:], "4", "--replace") == (1, "", error)
+    assert {each: each.read_bytes() for each in before} == before
     Path("k/f.devmod.sig").unlink()
-    Path("link").symlink_to("k")
     assert sign("link/f.devmod", "acme.pem", name="acme/f", version=4) == "link/f.devmod.sig"
     assert Path("k/f.devmod.sig").is_file()
 

@@ -195,9 +195,9 @@ class RuntimeModule(PayloadModule):
 
     def _explain(self, error: ImportError) -> None:
         """Raise the error of a missing loader if the module's distribution has been uninstalled since the module was made."""
-        from devmod._plugins import registry
+        from devmod._plugins.lookup import explain_import
 
-        registry.explain_import(error, "devmod.load_from_bytes", self.kind, type(self).__module__)
+        explain_import(error, "devmod.load_from_bytes", self.kind, type(self).__module__)
 
     def _compile(self, entry: str) -> tuple[str, Binary]:
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]

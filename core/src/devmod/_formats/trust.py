@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
+from devmod._util.environment import environment_paths
 from devmod.errors import ArgumentError, DevmodError, TrustError, admission_hint, describe_error, not_installed
 
 TYPE_CHECKING = False
@@ -58,9 +59,8 @@ def trust(policy: str | os.PathLike[str]) -> None:
 
 
 def policies() -> tuple[str, ...]:
-    """Return the paths in DEVMOD_TRUST, as they are there. An empty one among others stays, and nothing is taken then."""
-    text = os.environ.get(VARIABLE, "")
-    return tuple(text.split(os.pathsep)) if text.strip() else ()
+    """Return the paths in DEVMOD_TRUST. An empty one among others stays, and nothing is taken then."""
+    return environment_paths(VARIABLE)
 
 
 class FileHead:
