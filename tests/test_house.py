@@ -212,6 +212,7 @@ TAKEN = {
     "_plugins.hooks",
     "_plugins.hooks.call",
     "_plugins.registry",
+    "_plugins.lookup.explain_import",
     "_plugins.registry.local_kinds",
     "_util.atomic.replacing",
     "_util.buffers.read_only_view",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
 
 import click
 
-from devmod.backend import policies
+from devmod.backend import absolute, policies
 from devmod.commands import debug_option, echo, print_json
 from devmod.errors import TrustError
 from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
@@ -88,8 +87,8 @@ Examples:
 \b
 Exit status:
   0  each policy takes the file
-  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload differs, is
-     missing or is not rebuilt
+  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload or
+     the tree of modules differs, or a payload is missing or not rebuilt
 """,
 )
 @click.argument("file", type=_EXISTING)
@@ -118,7 +117,7 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
     if place.startswith("package:"):
         place, package = file, place.removeprefix("package:")
     if place != "memory" and "://" not in place:
-        place = os.path.realpath(place)
+        place = absolute(place)
     claims, taken, refusal = _claims(signature), [], ""
     try:
         known = (*policies(), *paths)

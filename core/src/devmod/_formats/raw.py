@@ -14,9 +14,10 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from devmod._formats.trust import check_raw
 from devmod._plugins.specs import spec_of_suffix
 from devmod._util.atomic import replacing
-from devmod._util.regular_files import file_name, open_regular
+from devmod._util.regular_files import absolute, file_name, open_regular
 from devmod._values.info import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod.targets import PROGRAM
@@ -124,9 +125,12 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
     ------
     FormatError
         The metadata file is missing, or one of the files is invalid or is not a regular file.
+    TrustError
+        A policy refuses payloads without an index.
     OSError
         The payload cannot be read.
     """
+    check_raw(repr(path), absolute(path))
     with open_regular(path) as file:
         data: Binary = file.read()
     beside = metadata_path(path)
