@@ -94,15 +94,21 @@ def test_the_end_of_a_process_ends_the_programs_that_it_has_started(tmp_path: Pa
 
 #: In a program: a fork that remains until the standard input ends.
 FORK = "if os.fork() == 0: sys.stdin.read(); os._exit(0)\n"
-#: In a program: a fork of another thread while the file of a pipe is opened, at most half a second later if it must wait for that.
+#: In a program: two forks of another thread, each while a pipe of the worker is made, or at most half a second later if it must wait.
 FORK_BETWEEN = """
-def fork(event, arguments):
-    if event == "open" and type(arguments[0]) is int and arguments[1] == "wb" and not forks:
+def pipe(make=os.pipe):
+    ends = make()
+    if len(forks) < 2:
         forks.append(threading.Thread(target=exec, args=(FORK, globals())))
-        forks[0].start()
-        forks[0].join(0.5)
+        forks[-1].start()
+        forks[-1].join(0.5)
+    return ends
+def start(*arguments, start=subprocess.Popen, **keywords):
+    for fork in forks:
+        fork.join()  # Python's own pipe in Popen must not be in a fork: it waits for its end
+    return start(*arguments, **keywords)
 forks = []
-sys.addaudithook(fork)
+os.pipe, subprocess.Popen = pipe, start
 """
 
 
@@ -120,7 +126,7 @@ def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(first: str
         "def main(request):\n    answer_items(request, function)\n"
     )
     program = (
-        f"import os, sys, threading; sys.path.insert(0, sys.argv[1]); from devmod.worker import answers\nFORK = {FORK!r}\n{first}\n"
+        f"import os, subprocess, sys, threading; sys.path.insert(0, sys.argv[1]); from devmod.worker import answers\nFORK = {FORK!r}\n{first}\n"
         f"for answer, _ in answers('hanging', [0, 1], None):\n    {then}    print(*answer, flush=True)"
     )
     _kill([sys.executable, "-W", "ignore", "-c", program, str(tmp_path)], 2)

@@ -149,7 +149,12 @@ def verdicts(
 
 
 def program_verdicts(
-    name: str, programs: Sequence[Module], device: Device | None = None, *, described: bool = False
+    name: str,
+    programs: Sequence[Module],
+    device: Device | None = None,
+    *,
+    described: bool = False,
+    read: Callable[[str, Module], Any] | None = None,
 ) -> Iterator[ProgramVerdict]:
     """Yield each kind of a program's kernels once for each of its modules, in the order of the choice.
 
@@ -159,6 +164,8 @@ def program_verdicts(
         The program, and the modules that have it, which import its kernels: a merged file has one of each of its parts.
     device, described
         As for `verdicts`.
+    read
+        Returns a program of a module as `read_program`, which is the default.
 
     Raises
     ------
@@ -174,7 +181,7 @@ def program_verdicts(
                 continue
             try:
                 groups_of_kind = {kernel: group.get(kind, ()) for kernel, group in candidates.items()}
-                found, kernels = _program_on(name, program, groups_of_kind, kind, device, described)
+                found, kernels = _program_on(name, program, groups_of_kind, kind, device, described, read)
                 yield program, kind, found, kernels, f"each kernel has a candidate that fits {found}"
             except FormatError:
                 raise
@@ -183,7 +190,13 @@ def program_verdicts(
 
 
 def _program_on(
-    name: str, program: Module, groups: Mapping[str, Sequence[Module]], kind: str, device: Device | None, described: bool
+    name: str,
+    program: Module,
+    groups: Mapping[str, Sequence[Module]],
+    kind: str,
+    device: Device | None,
+    described: bool,
+    read: Callable[[str, Module], Any] | None,
 ) -> tuple[Device, dict[str, Iterator[Module]]]:
     """Return the first device of a kind on which each kernel of a program has candidates that fit, and these; an error without one."""
     if device is not None and device.kind != kind:
@@ -206,6 +219,7 @@ def _program_on(
     unfit: dict[str, None] = {}
     for each in devices:
         kernels: dict[str, Iterator[Module]] = {}
+        interfaces: dict[str, Interface | None] = {}
         for kernel, group in groups.items():
             reasons: list[object] = []
             fitting = _fitting(verdicts(kernel, program, group, (), each, described=described), reasons)
@@ -214,9 +228,27 @@ def _program_on(
                 unfit[f"its kernel {quote_name(kernel)}: {reasons[-1]}"] = None
                 break
             kernels[kernel] = chain((first,), fitting)  # the interfaces behind the first are read if it cannot be built
+            interfaces[kernel] = interface_of(first, kernel)
         else:
-            return each, kernels
+            if not (lacking := _lacking(name, program, interfaces, each, read)):
+                return each, kernels
+            unfit[f"it {lacking}"] = None
     raise DeviceNotFoundError("; ".join(unfit), kind=kind)
+
+
+def _lacking(
+    name: str, program: Module, interfaces: Mapping[str, Interface | None], device: Device, read: Callable[[str, Module], Any] | None
+) -> str:
+    """Return why a device cannot run a program whose kernels it can run, as the end of a sentence; "" if it can."""
+    from devmod._modules.programs import program_requirements, read_program
+
+    capabilities = getattr(device, "capabilities", None)
+    if capabilities is None or not capabilities.limits:
+        return ""
+    try:
+        return fits(program_requirements((read or read_program)(name, program), interfaces), capabilities)
+    except DevmodError:  # the first use raises it
+        return ""
 
 
 def _fitting(found: Iterator[Verdict], reasons: list[object]) -> Iterator[Module]:
