@@ -158,7 +158,7 @@ def test_a_fatbin_runs(device: Any) -> None:
     run_add(module["add"])
 
 
-@pytest.mark.row("R49")
+@pytest.mark.row("R14", "R40")
 @pytest.mark.parametrize("options", ["-arch=sm_90", "-arch=sm_90,compute_90 -format=fatbin"])
 def test_ptx_beside_a_cubin_runs_on_the_stand_in(options: str, device: Any, standin: Any) -> None:
     """It executes no cubin, which the choice prefers, so it refuses one as a driver refuses a binary for another device."""

@@ -12,6 +12,7 @@ A program runs its kernels on one device: the first of the first kind on which e
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain
 
 from devmod._modules.fallback import FallbackModule
@@ -23,7 +24,7 @@ from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
 from devmod._util.text import shorten_repeat
-from devmod._values.requirements import device_of_call, fits, requirements
+from devmod._values.requirements import device_of_call, fits, program_requirements, requirements
 from devmod.errors import (
     MAX_LISTED,
     DeviceNotFoundError,
@@ -165,13 +166,14 @@ def program_verdicts(
     device, described
         As for `verdicts`.
     read
-        Returns a program of a module as `read_program`, which is the default.
+        Returns a program of a module, as `devmod.backend.read_program`. Without it, the kernels alone are compared with a device.
 
     Raises
     ------
     FormatError
         A module imports no kernels, or two of its imports have one of the program.
     """
+    read = cache(read) if read is not None else None  # each kind asks
     bundles: list[Any] = [each for program in programs for each in program.imports if holds_candidates(each)]
     groups = [{kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()} for program in programs]
     order = bundles[0].order if bundles else ()
@@ -240,13 +242,11 @@ def _lacking(
     name: str, program: Module, interfaces: Mapping[str, Interface | None], device: Device, read: Callable[[str, Module], Any] | None
 ) -> str:
     """Return why a device cannot run a program whose kernels it can run, as the end of a sentence; "" if it can."""
-    from devmod._modules.programs import program_requirements, read_program
-
     capabilities = getattr(device, "capabilities", None)
-    if capabilities is None or not capabilities.limits:
+    if read is None or capabilities is None or not capabilities.limits:
         return ""
     try:
-        return fits(program_requirements((read or read_program)(name, program), interfaces), capabilities)
+        return fits(program_requirements(read(name, program), interfaces), capabilities)
     except DevmodError:  # the first use raises it
         return ""
 

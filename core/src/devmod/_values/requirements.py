@@ -157,6 +157,37 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
     return Requirements(tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()), fmt)
 
 
+def program_requirements(program: Any, interfaces: Mapping[str, Interface | None]) -> Requirements:
+    """Return what a program requires beside its kernels: its arrays and its blocks of fixed size.
+
+    Parameters
+    ----------
+    program
+        The program, a `devmod_readers.programs.Program`.
+    interfaces
+        Those of its kernels. An array at an address is no storage buffer.
+    """
+    buffers = {
+        kernel: {param.name for param in interface.params if param.kind == "buffer"} if interface is not None else set()
+        for kernel, interface in interfaces.items()
+    }
+    bound: set[object] = set()
+    clauses: dict[tuple[str, int], str] = {}
+    for number, step in enumerate(program.steps, 1):
+        bound.update(value for name, value in step.arguments.items() if name in buffers[step.kernel] and type(value) is str)
+        if step.block and all(type(each) is int for each in step.block):
+            x, y, z = (*step.block, 1, 1)[:3]
+            clause = f"step {number} launches {step.kernel!r} in blocks of {x} × {y} × {z} threads"
+            for amount in zip(("block_x", "block_y", "block_z", "block"), (x, y, z, x * y * z), strict=True):
+                clauses.setdefault(amount, clause)
+    for array in program.arrays():
+        if not array.format and all(type(each) is int for each in array.shape):
+            nbytes = array.nbytes(array.shape)
+            for limit in ("array", "storage") if array.name in bound else ("array",):
+                clauses.setdefault((limit, nbytes), f"the array {array.name!r} has {nbytes} bytes")
+    return Requirements(clauses=tuple((*amount, clause) for amount, clause in clauses.items()))
+
+
 #: The limit of each kind of parameter that has a binding. That of an image depends on its access.
 _BINDINGS = {"buffer": "storage_buffers", "uniform": "uniform_buffers", "sampler": "samplers"}
 
