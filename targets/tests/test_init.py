@@ -195,6 +195,12 @@ def test_images_of_other_builds_are_no_sources(tmp_path: Path, kinds: tuple[str,
     assert find_sources(str(tmp_path), kinds) == (["k.cu"], [])
 
 
+def test_blanks_in_an_attribute_of_wgsl(tmp_path: Path) -> None:
+    (tmp_path / "k.wgsl").write_text("@ compute @ workgroup_size ( 1 ) fn k() {}")
+    (tmp_path / "functions.wgsl").write_text("fn f() {}")
+    assert find_sources(str(tmp_path), ()) == (["k.wgsl"], [])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the file systems of other systems do not take these names")
 def test_sources_whose_names_no_manifest_can_have_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     write_files({os.fsdecode(b"bl\xffur.cl"): CL, "a\\b.cl": CL, "a\nb.cl": CL, os.fsdecode(b"\xff.txt"): "", "header\n.cl": "// none\n"})

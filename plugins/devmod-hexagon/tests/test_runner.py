@@ -79,16 +79,21 @@ def test_the_runner_ends_after_its_process(device: Any) -> None:
     wait_for_end(pid)
 
 
-def test_the_runner_ends_after_its_process_is_killed_in_a_call(device: Any) -> None:
+@pytest.mark.parametrize("fork", ["", "if os.fork() == 0: os._exit(len(sys.stdin.read()))\n"], ids=["no fork", "a fork"])
+def test_the_runner_ends_after_its_process_is_killed_in_a_call(fork: str, device: Any) -> None:
+    """Also where a fork remains, which has the ends of the runner's pipes too."""
     program = PRELUDE + (
+        "import os\n"
         "spin = module()['spin'].bind(devmod.device('hexagon').zeros(1, 'int32'))\nspin()\n"
         "print(devmod.device('hexagon').runner()._transport._process.pid, flush=True)\ndevmod.device('hexagon').synchronize()\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+    ).replace("print(", f"{fork}print(")
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.kill()
-    wait_for_end(pid)
+        wait_for_end(pid)
 
 
 def test_requests_before_the_end_of_the_input_are_answered(device: Any) -> None:

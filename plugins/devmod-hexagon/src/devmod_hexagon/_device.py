@@ -9,7 +9,7 @@ from functools import partial
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once, environment_text
+from devmod.backend import Capabilities, Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_hexagon._runner import Memory, Runner
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, open_driver
@@ -48,12 +48,16 @@ class HexagonDevice(Device):
         self.vendor = vendor
         self.arch = arch
         self.memory = memory
-        self.limits = {"view_alignment": 1}
+        self.limits = {"view_alignment": 1, **({"memory": memory} if memory else {})}  # that of a runner on TCP is unknown
         self._make_runner = make_runner
         self._lock = fork_safe(RLock())
         self._runner: RunnerThread | None = None
         self._is_closed = False
         self._stream = HexagonStream(self)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(self, {"array": "memory"})
 
     def runner(self) -> RunnerThread:
         """Return the runner. Make one if there is none, or if the last one has ended."""
