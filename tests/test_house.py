@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -257,6 +259,45 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
                         wrong.append(f"{module}: {ast.unparse(node)}")
     assert wrong == []
     assert taken == TAKEN
+
+
+#: Packages that a wheel imports and does not name: those of the program that calls the module, and those without which it does less or has an
+#: error with the command that installs them.
+GIVEN = {
+    *("pluggy", "devmod_conformance", "devmod_targets", "pytest", "hatchling", "PyInstaller"),
+    *("compression", "matplotlib", "ml_dtypes", "numpy", "PIL", "rich"),
+}
+
+
+@pytest.mark.parametrize("path", PROJECTS, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_a_wheel_names_what_it_imports_in_its_metadata(path: Path) -> None:
+    """Imports inside functions count too. A package of an extra counts as named."""
+    project = METADATA[path]
+    extras = project.get("optional-dependencies", {})
+    named = {
+        re.split(r"[^\w.-]", each)[0].lower().replace("_", "-")
+        for each in [*project.get("dependencies", []), *(each for extra in extras.values() for each in extra)]
+    }
+    imported: dict[str, str] = {}
+    own = {each.name for each in path.parent.glob("src/*")}
+    for module, file in modules().items():
+        if file.is_relative_to(path.parent / "src"):
+            for node, is_for_types in statements(file):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                imported |= {name.split(".")[0]: module for name in names if not is_for_types and not getattr(node, "level", 0)}
+    owners = {
+        **packages_distributions(),
+        "devmod": ["devmod-core"],
+        **{each: ["pyobjc-framework-metal"] for each in ("objc", "Foundation", "Metal")},
+        "libdispatch": ["pyobjc-framework-libdispatch"],
+    }
+    missing = {
+        f"{module} imports {name}"
+        for name, module in imported.items()
+        if name not in {*sys.stdlib_module_names, *own, *GIVEN}
+        and not {each.lower().replace("_", "-") for each in owners.get(name, [name])} & named
+    }
+    assert missing == set()
 
 
 def test_no_runtime_needs_the_build_side() -> None:
