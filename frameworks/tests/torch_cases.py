@@ -384,6 +384,49 @@ def test_a_second_derivative_is_that_of_backward(x: torch.Tensor, w: torch.Tenso
     assert error_of(grad, torch.square) == f"the program 'to_x': the argument 'grad_y' {NO_BACKWARD.replace('x.', 'grad_y.')}"
 
 
+CACHED = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import torch
+import devmod
+import devmod_frameworks.torch
+from torch._dynamo.utils import counters
+
+ops = devmod_frameworks.torch.register(devmod.load(sys.argv[1]), "cached")
+
+def run():
+    x = torch.ones(1, 3).requires_grad_()
+    torch.compile(ops.p)(x, torch.full((3,), 2.0)).sum().backward()
+    return x.grad.tolist()
+
+with ThreadPoolExecutor(1) as pool:  # a tag that was set in another thread has no effect in this one
+    print(pool.submit(run).result(), counters["aot_autograd"]["autograd_cache_hit"])
+"""
+
+
+def test_a_graph_in_the_cache_of_torch_compile_is_of_this_version_of_the_file(path: Path, tmp_path: Path) -> None:
+    for version in "ab":
+        keys = {"inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"], "outputs": ["grad_x: float32[rows, columns]"]}
+        arrays = {"inputs": ["x: float32[rows, columns]", "w: float32[columns]"], "outputs": ["y: float32[rows, columns]"]}
+        module = devmod.compile(SOURCE, "opencl", block=1)
+        first = "scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)"
+        for name in "ab":  # the gradient of the second version is not that of the first
+            steps = [first] if name == "a" else [first.replace("grad_x", "t"), first.replace("grad_y", "t")]
+            more = {} if name == "a" else {"temporaries": ["t: float32[rows, columns]"]}
+            module = devmod.program(f"gradient_{name}", module, steps=steps, **keys, **more)
+        step = "scale(x=x, w=w, y=y, columns=columns, threads=rows * columns)"
+        devmod.save(devmod.program("p", module, steps=step, backward=f"gradient_{version}", **arrays), tmp_path / f"{version}.devmod")
+    script = tmp_path / "cached.py"
+    script.write_text(CACHED)
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    found = []
+    for version in "aab":
+        command = [sys.executable, "-W", "ignore", script, tmp_path / f"{version}.devmod"]
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+        found.append(process.stdout or process.stderr)
+    assert found == ["[[2.0, 2.0, 2.0]] 0\n", "[[2.0, 2.0, 2.0]] 1\n", "[[4.0, 4.0, 4.0]] 0\n"]
+
+
 def one_input_gradient() -> Any:
     """Return programs of which the backward has one gradient of two."""
     steps = "scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)"

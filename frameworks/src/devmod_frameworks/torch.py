@@ -238,7 +238,14 @@ class _Operation:
         return _results(outputs)
 
     def fake(self, *args: Any) -> Any:
-        """Return results without contents, for sizes that may be symbols."""
+        """Return results without contents, for sizes that may be symbols.
+
+        The caches of `torch.compile` on the disk know an operation by its name, and compare a tag. The tag is one of this thread, which
+        compiles. It has the digest of the file, so a cached graph has the gradients and the shapes of this version of the file.
+        """
+        config = getattr(torch.compiler, "config", None)
+        if self._digest not in getattr(config, "cache_key_tag", self._digest):  # older ones have no tag
+            config.cache_key_tag += f" {self._digest}"  # type: ignore[union-attr]
         tensors = [args[place] for place in self._places]
         device = self._check(tensors)
         shapes = self._program.output_shapes([each.shape for each in tensors], self._scalars(args), torch._check, _SYMBOLIC)
