@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import devmod
@@ -211,10 +212,13 @@ def rank_of(array: Array) -> int:
     return len(_lengths(array))
 
 
-def identity_of(module: devmod.Module) -> tuple[object, ...]:
-    """Return what two loads of one file have in common: the digests of its modules. A module that is not from a file is itself."""
-    modules = [each for each in walk(module) if each.kind not in ("bundle", "_lib")]  # nodes without bytes
-    return tuple(getattr(getattr(each, "entry", None), "digest", each) for each in modules)
+def identity_of(module: devmod.Module) -> str:
+    """Return the digest of the modules of a file, which two loads of it have in common."""
+    digest = sha256()
+    for each in walk(module):
+        if each.kind not in ("bundle", "_lib"):  # nodes without bytes
+            digest.update(getattr(getattr(each, "entry", None), "digest", b"") or sha256(each.save_to_bytes()).digest())
+    return digest.hexdigest()
 
 
 def not_importable(name: str, packages: str, error: ImportError) -> ImportError:

@@ -411,6 +411,8 @@ def test_read_only_targets_and_other_streams_are_refused(devices: list[toy.ToyDe
         with pytest.raises(devmod.ArgumentError) as caught:
             source.copy_to(target)
         assert (str(caught.value), caught.value.argument) == ("copy_to: the target is read-only", "target")
+    with pytest.raises(devmod.ArgumentError, match=r"^copy_to: the target has elements that share memory \(its strides are \(0,\)\)$"):
+        array.copy_to(np.lib.stride_tricks.as_strided(np.zeros(1, "float32"), (4,), (0,)))
     for stream, given in ((devices[1].stream(), "a stream of toy device 1 (toy number 1)"), (3, "3")):
         with pytest.raises(devmod.ArgumentError) as caught:
             array.copy_from(np.zeros(4, "float32"), stream=stream)  # type: ignore[arg-type]

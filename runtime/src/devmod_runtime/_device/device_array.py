@@ -342,7 +342,7 @@ class _Copy:
             advice = "; reshape one of them" if prod(source_shape) == prod(target_shape) else ""
             raise self._error(f"the source has the shape {source_shape}, and the target {target_shape}{advice}", "source")
         if not isinstance(target, HostView):
-            read_only = target.read_only
+            problem = "is read-only" if target.read_only else ""
             if not isinstance(source, HostView) and source.device.kind != target.device.kind:
                 raise self._error(
                     f"the source is on {source.device}, and the target on {target.device}; devices of two kinds share no memory: copy "
@@ -350,9 +350,9 @@ class _Copy:
                     "source",
                 )
         else:
-            read_only = not target.array.flags.writeable
-        if read_only:
-            raise self._error("the target is read-only", "target")
+            problem = target.write_problem
+        if problem:
+            raise self._error(f"the target {problem}", "target")
 
     def _stream(self, stream: object, device: Device) -> Stream:
         """Return the stream of the copy."""
