@@ -56,8 +56,6 @@ KNOWN = {
     "keygen": Entry("Make a key that signs files.", "devmod-trust"),
     "sign": Entry("Sign files, for policies to check.", "devmod-trust"),
     "check": Entry("Check the signatures of a file.", "devmod-trust"),
-    "push": Entry("Upload a file to a registry.", "devmod-trust", "devmod-trust[oci]"),
-    "pull": Entry("Get a file from a registry.", "devmod-trust", "devmod-trust[oci]"),
     "plugins": Entry("List the installed plugins and their problems."),
     "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
     "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),
