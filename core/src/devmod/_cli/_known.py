@@ -30,7 +30,6 @@ SYNONYMS = {
     "open": "view",
     **dict.fromkeys(("explain", "why"), "inspect --here"),
     "make": "build",
-    "watch": "build --watch",
     **dict.fromkeys(("diagnose", "diagnostics", "env", "status"), "doctor"),
     "test": "conformance",
     "trust": "check",
