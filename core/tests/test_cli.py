@@ -97,8 +97,6 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "keygen": "Make a key that signs files. (pip install devmod-trust)",
         "sign": "Sign files, for policies to check. (pip install devmod-trust)",
         "check": "Check the signatures of a file. (pip install devmod-trust)",
-        "push": 'Upload a file to a registry. (pip install "devmod-trust[oci]")',
-        "pull": 'Get a file from a registry. (pip install "devmod-trust[oci]")',
         "plugins": "List the installed plugins and their problems.",
         "cache": "Show the sizes of the caches on the disk, and clear them.",
         "conformance": "Check a backend against the contract, row by row.",

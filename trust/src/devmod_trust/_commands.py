@@ -1,4 +1,4 @@
-"""The commands `devmod keygen`, `devmod sign`, `devmod check`, `devmod push` and `devmod pull`."""
+"""The commands `devmod keygen`, `devmod sign` and `devmod check`."""
 
 from __future__ import annotations
 
@@ -139,55 +139,6 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
         raise TrustError(refusal)
     for each in taken:
         echo(f"taken by rule {each.rule} of {each.policy}: signed by {', '.join(each.keys)}")
-
-
-_insecure = click.option("--insecure", is_flag=True, help="Use HTTP. It is used for localhost in any case.")
-
-
-@click.command(
-    "push",
-    short_help="Upload a file to a registry.",
-    epilog="""\b
-Examples:
-  devmod push softmax.devmod oci://ghcr.io/acme/softmax:3
-""",
-)
-@click.argument("file", type=_EXISTING)
-@click.argument("address", metavar="oci://HOST/REPOSITORY:TAG")
-@_insecure
-@debug_option
-def push(file: str, address: str, insecure: bool) -> None:
-    """Upload FILE and FILE.sig, if there is one, to a registry of containers as one artifact. Print its address by its digest.
-
-    The credentials are those of docker login. Equal files have equal digests.
-    """
-    from devmod_trust import _oci
-
-    echo(_oci.push(file, address, insecure))
-
-
-@click.command(
-    "pull",
-    short_help="Get a file from a registry.",
-    epilog="""\b
-Examples:
-  devmod pull oci://ghcr.io/acme/softmax:3                       # writes softmax.devmod and softmax.devmod.sig
-  devmod pull oci://ghcr.io/acme/softmax:3 -o kernels.devmod
-""",
-)
-@click.argument("address", metavar="oci://HOST/REPOSITORY[:TAG|@DIGEST]")
-@click.option("-o", "--output", metavar="FILE", default="", type=click.Path(dir_okay=False), help="The file to write.")
-@_insecure
-@debug_option
-def pull(address: str, output: str, insecure: bool) -> None:
-    """Download what `devmod push` has uploaded. Each part is compared with its digest.
-
-    Who can write to the registry can replace it: `devmod check`, or a policy, says who has signed it.
-    """
-    from devmod_trust import _oci
-
-    path, is_signed = _oci.pull(address, output, insecure)
-    echo(f"{path}{f', and its signatures in {path}.sig' if is_signed else '; it has no signatures'}")
 
 
 def _show_rebuild(context: click.Context, file: str, manifest: str, as_json: bool) -> None:
