@@ -55,10 +55,10 @@ WAYS: dict[str, Way | str] = {
 }
 #: The commands that open a file, with their options, and those that open none.
 COMMANDS = (
-    "bench scale", "bundle -o out.devmod", "check", "inspect --source", "push oci://localhost:1/k:1", "run scale f=1 --threads 1",
+    "bench scale", "bundle -o out.devmod", "check", "inspect --source", "run scale f=1 --threads 1",
     "sign --key acme.pem --name acme/f --version 3", "verify", "view --no-open",
 )  # fmt: skip
-OTHERS = "build cache compile conformance devices doctor init keygen new-backend plugins profile pull"
+OTHERS = "build cache compile conformance devices doctor init keygen new-backend plugins profile"
 
 BYTES = "save dumps bundle save_to_bytes wire_parts verify get_global "
 PAYLOAD = f"{BYTES} code inspect_source payload_of dump_module_bytes dump_imports "

@@ -50,7 +50,7 @@ class HexagonDevice(Device):
         self.name = f"{arch} in qemu-hexagon"
         self.arch = arch
         self.memory = memory
-        self.limits = {"view_alignment": 1, **({"memory": memory} if memory else {})}  # that of a runner on TCP is unknown
+        self.limits = {"view_alignment": 1, "memory": memory}
         self._make_runner = make_runner
         self._lock = fork_safe(RLock())
         self._runner: RunnerThread | None = None
