@@ -189,6 +189,12 @@ def test_run_with_a_guard_finds_a_write_outside(capsys: pytest.CaptureFixture[st
     status, out, err = call(capsys, *words, "--guard")
     assert (status, out) == (1, "")
     assert err.startswith("devmod: error: the opencl function 'saxpy' has written outside of argument 1 'y': y[100] is ")
+    devmod.save(saxpy("opencl", CL.replace("x[i]", "x[i + 1]")), file)
+    words[4] = "x=fill:1[100]"
+    assert call(capsys, *words)[0] == 0
+    status, out, err = call(capsys, *words, "--guard")
+    assert (status, out) == (1, "")
+    assert err.startswith("devmod: error: the opencl function 'saxpy' has read outside of its arrays: y[99] is ")
 
 
 FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"

@@ -235,6 +235,18 @@ def test_a_write_outside_that_every_candidate_makes_with_the_sizes_of_verify_is_
 
 
 @pytest.mark.usefixtures("in_process")
+def test_a_read_outside_is_a_finding_unless_every_candidate_makes_it_with_the_sizes_of_verify() -> None:
+    reads = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global float *y, __global const float *x, int n) {\
+ y[get_global_id(0)] = x[get_global_id(0) + n * %s]; }"
+    both, outcomes = compare(*[reads % "16384"] * 2)
+    assert (both.ok, [outcome for outcome, _ in outcomes]) == (True, ["not compared"] * 2)
+    start = "every candidate does this for n=16 with sizes that devmod chose: the opencl function 'f' has read outside of its arrays: y["
+    assert outcomes[0][1].startswith(start)
+    one, outcomes = compare(reads % "1", reads % "16384")
+    assert (one.ok, [outcome for outcome, _ in outcomes]) == (False, ["ran", "reads outside"])
+
+
+@pytest.mark.usefixtures("in_process")
 def test_an_array_that_another_candidate_writes_is_compared() -> None:
     writes = "__kernel void f(__global float *y, __global float *z) { y[get_global_id(0)] = 5; z[get_global_id(0)] = 1; }"
     reads = "__kernel void f(__global const float *y, __global float *z) { z[get_global_id(0)] = 1 + 0 * y[get_global_id(0)]; }"

@@ -45,25 +45,25 @@ def check_guard(device: Any, target: str) -> None:
     label = f"the {kind} function 'put' has written outside of argument 1 'x'"
 
     with devmod.guard():
-        value = np.float32([3.5])
+        value = np.float32([2.0])  # no byte of it is one of a zone
         for make in (np.zeros, device.zeros):
             for at in (0, 7):
                 x = make(8, "float32")
                 y = value if make is np.zeros else device.from_numpy(value)
                 put(x, y, at, **launch)
                 expected = np.zeros(8, "float32")
-                expected[at] = 3.5
+                expected[at] = 2.0
                 assert np.array_equal(x if isinstance(x, np.ndarray) else x.numpy(), expected)
             for at in (8, 13, *(() if kind in BOUND else (-1, -9))):
                 with pytest.raises(devmod.GuardError) as caught:
                     put(make(8, "float32"), y, at, **launch)
-                text = f"{label}: x[{at}] is 3.5, and the array has 8 elements of float32; changed bytes around it: 4. {ADVICE}"
+                text = f"{label}: x[{at}] is 2.0, and the array has 8 elements of float32; changed bytes around it: 4. {ADVICE}"
                 assert str(caught.value) == text
                 error = caught.value
-                assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 3.5)
+                assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 2.0)
 
         # An empty array and a view have zones too. The number of the element counts from the start of the view.
-        text = f"{{}}: x[{{}}] is 3.5, and the array has {{}} elements of float32; changed bytes around it: 4. {ADVICE}"
+        text = f"{{}}: x[{{}}] is 2.0, and the array has {{}} elements of float32; changed bytes around it: 4. {ADVICE}"
         for make in (np.zeros, device.zeros):
             with pytest.raises(devmod.GuardError) as caught:
                 put(make(0, "float32"), y, 0, **launch)
@@ -100,7 +100,7 @@ def check_guard(device: Any, target: str) -> None:
     # Outside of the context nothing is compared.
     x = device.zeros(8, "float32")
     put(x, y, 2, **launch)
-    assert x.numpy()[2] == 3.5
+    assert x.numpy()[2] == 2.0
 
 
 def check_lengths(device: Any, source: str) -> None:

@@ -709,5 +709,5 @@ def results_of(function: Function, arguments: Arguments, written: Collection[str
     return {
         name: value.numpy()
         for name, value in arguments.items()
-        if hasattr(value, "numpy") and (name not in params or params[name].access != "r" or params[name].name in written)
+        if hasattr(value, "numpy") and (name not in params or params[name].access != "r" or {name, params[name].name} & {*written})
     }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
 
 from devmod import device as find_device
-from devmod import guard as guard_arrays
 from devmod import profile
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime.tools.difference import Difference, worst_difference
+from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
     PICTURES,
     arguments_of,
@@ -60,18 +59,24 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     kernel = module[function]
     target = kernel.default_device() if options["device"] is None else find_device(options["device"])
     kernel = kernel.on(target)
-    with guard_arrays() if options["guard"] else nullcontext():
-        call = on_device(kernel, arguments_of(kernel, options["given"], {}), target)
-        for name in (*expected, *saved):
-            _check_name(kernel, name, call)
-        params = parameters(kernel)
-        wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+    host, params = arguments_of(kernel, options["given"], {}), parameters(kernel)
+    for name in (*expected, *saved):
+        _check_name(kernel, name, host)
+    wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+
+    def launch() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        call = on_device(kernel, host, target)
         with profile() as recorded:
             begin = perf_counter()
             result, call = call_once(kernel, call, target, **options["sizes"])
             target.synchronize()
             seconds = perf_counter() - begin
-    results = results_of(kernel, call)
+        arrays = results_of(kernel, call, (*expected, *saved))
+        return (result, seconds, recorded, arrays), arrays
+
+    (result, seconds, recorded, results), error = guarded_twice(kernel, launch) if options["guard"] else (launch()[0], None)
+    if error is not None:
+        raise error
     times = [each.on_device for each in recorded.records if each.action == "launch"]
     report: dict[str, Any] = {
         "function": function,
@@ -85,10 +90,10 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         "saved": saved,
     }
     for name, path in saved.items():
-        write_array(name, path, _array(results, call, name))
+        write_array(name, path, results[name])
     differences: dict[str, Difference] = {}
     for name, path in expected.items():
-        result = _array(results, call, name)
+        result = results[name]
         is_scaled = path.lower().endswith(PICTURES) and result.dtype.kind == "f" and wanted[name].dtype.kind == "u"  # an image, as saved
         expected_array = wanted[name] / 255 if is_scaled else wanted[name]
         differences[name] = worst_difference(name, result, expected_array, options["rtol"], options["atol"])
@@ -102,17 +107,13 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_name(function: Function, name: str, call: Arguments) -> None:
     program = program_of(function)
-    arrays = [each for each, value in call.items() if hasattr(value, "numpy")]
+    arrays = [each for each, param in parameters(function).items() if param.kind in ("buffer", "image") and each in dict(call.items())]
     arrays += [] if program is None else [each for each in program.outputs if each not in arrays]
     if name not in arrays:
         raise ArgumentError(
             f"{function.name} has no array {name!r} to compare or to save{did_you_mean(name, arrays)}; its arrays: {list_names(arrays)}",
             argument=name,
         )
-
-
-def _array(results: Mapping[str, Any], call: Arguments, name: str) -> Any:
-    return results[name] if name in results else dict(call.items())[name].numpy()
 
 
 def _plain(each: Difference) -> dict[str, Any]:

@@ -73,7 +73,7 @@ Exit status:
 @click.option("--save", multiple=True, metavar="NAME=FILE", help="Write an array to a file .npy or a picture after the launch.")
 @click.option("--timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
               help="The time limit for the launch with its build. Default: none.")  # fmt: skip
-@click.option("--guard", is_flag=True, help="Find writes past the ends of the arrays, as devmod.guard.")
+@click.option("--guard", is_flag=True, help="Find writes and reads past the ends of the arrays, as devmod.guard, by two launches or more.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context

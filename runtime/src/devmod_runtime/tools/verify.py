@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count
 from math import lcm
 from pathlib import Path
@@ -31,7 +31,7 @@ from devmod.worker import answer_items, answers
 from devmod_runtime._module import source_text
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.doctor import device_problems
-from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guard
+from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guarded_twice
 from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
@@ -57,10 +57,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
+    from devmod_runtime.tools.inputs import Arguments
 
-_OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "failed", "left out", "not compared")
-_UNLAUNCHED = ("left out", "not compared")
-_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "writes outside", "failed")
+_OUTCOMES = ("reference", "agrees", "ran", "differs", "writes outside", "reads outside", "failed", "left out", "not compared")
+_UNLAUNCHED, _OUTSIDE = ("left out", "not compared"), ("writes outside", "reads outside")
+_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *_OUTSIDE, "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
 #: The bytes and the number of the arrays that the steps of a program write, with which its steps are compared one by one.
@@ -99,7 +100,8 @@ class Comparison(NamedTuple):
         The device such as "cuda:0"; "" if it was not launched.
     outcome
         "reference" for the first, with which the others are compared; "agrees"; "ran" alone; "differs"; "writes outside" of an array;
-        "failed"; "left out" for a device that runs no small kernel either, or lacks what the candidate needs; "not compared".
+        "reads outside" of its arrays; "failed"; "left out" for a device that runs no small kernel either, or lacks what the candidate
+        needs; "not compared".
     text
         Why, or the worst error.
     """
@@ -126,7 +128,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether no payload has a problem, no candidate differs, writes outside or fails, and one was launched if there is one."""
+        """Whether no payload has a problem, no candidate is wrong or fails, and one was launched if there is one."""
         checked = [each for comparisons in self.functions.values() for each in comparisons]
         return (
             not any(each.damage or each.problem for each in self.payloads)
@@ -193,12 +195,13 @@ def verify(
 ) -> Verification:
     """Check the payloads of a module, and compare the results of each function's candidates on the devices of this machine.
 
-    Each candidate is launched twice on each device that it fits, in another process and under `devmod.guard`, with the same inputs from
-    its interface: arrays and images of random numbers, first with integers of 16 and floats of 0.5, then with a different number for each
-    scalar, one of which is greater than a block and no multiple of it. Each array that a candidate may write is compared with that of the
-    first candidate. A candidate that ends the process has failed. A write outside that every candidate makes with such sizes is no error;
-    the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device. The candidates of a program are the kinds of its
-    kernels: each step gets the arrays of the first kind, and the arrays that it writes are compared.
+    Each candidate is launched with two inputs on each device that it fits, in another process, each in two guards that have other bytes
+    around the arrays (`devmod.guard`). The inputs are made from the interface: arrays and images of random numbers, first with integers
+    of 16 and floats of 0.5, then with a different number for each scalar, one of which is greater than a block and no multiple of it.
+    Each array that a candidate may write is compared with that of the first candidate. A candidate that ends the process has failed. A
+    write or read outside that every candidate makes with such sizes is no error; the function is not compared then. ``DEVMOD_DEVICE``
+    restricts a kind to one device. The candidates of a program are the kinds of its kernels: each step gets the arrays of the first
+    kind, and the arrays that it writes are compared.
 
     Parameters
     ----------
@@ -536,19 +539,15 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             is_invented = bool(invented) or (bool(launch) and not request["shape"])
             if program is not None:
                 known_lengths(program, host.named, numbers)
-            steps = _Steps(reference[number]["results"] if number < len(reference) else ())
+            expected = reference[number]["results"] if number < len(reference) else ()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                with guard(), replaced({(GuardedCall, "check"): steps.observe} if program is not None else {}, order=2):
-                    call = on_device(function, host, device)
-                    result, call = call_once(function, call, device, **launch)
-                    arrays = results_of(function, call, request["written"])
-            if result is not None:
-                arrays["the returned value"] = np.asarray([result])
-            images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
+                results, finding = guarded_twice(function, partial(_results, function, host, device, launch, request["written"], expected))
+            if finding is not None:
+                yield {"outcome": "reads outside", "text": str(finding), "is_invented": is_invented, "numbers": numbers}
+                return
             files: list[tuple[str, str, str, bool]] = []
-            entries = [(name, array, name in images) for name, array in arrays.items()]
-            for name, array, is_image in steps.results if steps.results and steps.is_complete else entries:
+            for name, array, is_image in results:
                 path = f"{request['results']}-{number}-{len(files)}.npy"
                 try:
                     np.save(path, array, allow_pickle=False)
@@ -572,6 +571,22 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"outcome": "failed", "text": str(error)}
     except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
         yield {"outcome": "failed", "text": describe_error(error)}
+
+
+def _results(
+    function: Function, host: Arguments, device: Device, launch: Mapping[str, Any], written: Sequence[str], expected: Iterable[Any]
+) -> tuple[list[tuple[str, np.ndarray[Any, Any], bool]], dict[str, np.ndarray[Any, Any]]]:
+    """Launch. Return the name of each array that the launch, or a step of a program, has written, and whether it is an image of floats."""
+    steps = _Steps(expected)
+    with replaced({(GuardedCall, "check"): steps.observe} if program_of(function) is not None else {}, order=2):
+        result, call = call_once(function, on_device(function, host, device), device, **launch)
+        arrays = results_of(function, call, written)
+    if result is not None:
+        arrays["the returned value"] = np.asarray([result])
+    images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
+    entries = [(name, array, name in images) for name, array in arrays.items()]
+    entries = steps.results if steps.results and steps.is_complete else entries
+    return entries, {name: array for name, array, _ in entries}
 
 
 class _Steps:
@@ -670,7 +685,7 @@ def _compare(planned: Sequence[_Planned], rtol: float | None, atol: float | None
 
 
 def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
-    """Return the number of the launch in which every candidate writes outside, or fails after an earlier launch, for invented sizes."""
+    """Return the number of the launch in which every candidate is outside, or fails after an earlier launch, for invented sizes."""
     for number in range(2):
         # A process may also end after its last launch.
         outcomes = [
@@ -678,8 +693,8 @@ def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
         ]
         outcomes = [each for each in outcomes if each["outcome"] not in _UNLAUNCHED]
         names = {each["outcome"] for each in outcomes}
-        if names and names <= {"writes outside", "failed"} and all(each.get("is_invented", number) for each in outcomes):
-            return number if number or names == {"writes outside"} else None
+        if names and names <= {*_OUTSIDE, "failed"} and all(each.get("is_invented", number) for each in outcomes):
+            return number if number or names <= {*_OUTSIDE} else None
     return None
 
 

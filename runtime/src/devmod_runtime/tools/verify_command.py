@@ -26,7 +26,8 @@ Examples:
 \b
 Exit status:
   0  nothing is wrong
-  1  a payload is damaged or invalid, a candidate differs, fails or writes outside of its arrays, none could be launched, or an error
+  1  a payload is damaged or invalid, a candidate differs, fails, or writes or reads outside of its arrays, none could be launched,
+     or an error
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
@@ -57,9 +58,10 @@ def command(
 ) -> None:
     """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of FUNCTION, or of all functions, and compare.
 
-    Each candidate runs twice on each device of this machine that it fits, in another process and under a guard, with the same random
-    inputs from its interface. A candidate that ends the process has failed. A function that cannot be called from its interface alone is
-    listed with the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get it.
+    Each candidate runs with two inputs on each device of this machine that it fits, in another process and under a guard, with the same
+    random inputs from its interface. A candidate that ends the process has failed. A function that cannot be called from its interface
+    alone is listed with the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get
+    it.
     """
     quiet_drivers()
     if function and "=" in function:
