@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devmod import Image, Local, devices, dumps, explain
+from devmod import Image, Local, Param, devices, dumps, explain
 from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels
@@ -37,11 +37,11 @@ from devmod_runtime.tools.inputs import (
     NotFromInterfaceError,
     arguments_of,
     call_once,
+    declared_params,
     distinct_numbers,
     equal_numbers,
     has_argument,
     has_grid,
-    image_formats,
     interface_of,
     on_device,
     program_of,
@@ -136,10 +136,16 @@ class Verification:
             and (not checked or any(each.device for each in checked))
         )
 
+    @property
+    def uncompared(self) -> list[str]:
+        """The functions of which no result was compared with another one: one candidate ran, or none, or they write to no array."""
+        return [name for name, checked in self.functions.items() if not {each.outcome for each in checked} & {"agrees", "differs"}]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the verification as plain data."""
         return {
             "ok": self.ok,
+            "uncompared": self.uncompared,
             "payloads": [each._asdict() for each in self.payloads],
             "functions": {name: [each._asdict() for each in checked] for name, checked in self.functions.items()},
         }
@@ -463,7 +469,7 @@ class _Trials:
             "name": name,
             "device": place,
             "arguments": arguments,
-            "formats": image_formats(interfaces),
+            "declared": [each.to_dict() for each in declared_params(interfaces).values()],
             # A second launch with the same numbers has the same results.
             "launches": [
                 {"numbers": each, "length": invented.length}
@@ -530,8 +536,9 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             raise NotFromInterfaceError("the function has no interface")
         before = [_read_outcomes({"results": path}, "") for path in request["before"]]
         reference = next((each for each in before if each and all(launch["outcome"] == "launched" for launch in each)), [])
+        declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
         for number, inputs in enumerate(request["launches"]):
-            host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], request["formats"]))
+            host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], declared))
             launch = _launch_shape(function, interface, request)
             invented = [value for name, value in host.items() if name not in given and not isinstance(value, float)]
             program = program_of(function)

@@ -5,7 +5,17 @@ from __future__ import annotations
 import click
 
 from devmod._cli._describe import open_file
-from devmod.commands import FiniteRange, complete_function, debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod.commands import (
+    FiniteRange,
+    complete_function,
+    debug_option,
+    echo_lines,
+    plugins_at_work,
+    print_json,
+    quiet_drivers,
+    show_warning,
+)
+from devmod.errors import list_names
 from devmod_runtime.tools.inputs import read_counts, split_assignments
 from devmod_runtime.tools.verify import verify
 
@@ -27,7 +37,7 @@ Examples:
 Exit status:
   0  nothing is wrong
   1  a payload is damaged or invalid, a candidate differs, fails, or writes or reads outside of its arrays, none could be launched,
-     or an error
+     or an error; with --strict, nothing was compared for a function
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
@@ -40,6 +50,7 @@ Exit status:
 @click.option("--atol", type=FiniteRange(0), help="The absolute tolerance. Default: by the type; 0 for integers.")
 @click.option("--timeout", type=FiniteRange(0, min_open=True), default=120, show_default=True, metavar="SECONDS",
               help="The time limit for the two launches of a candidate with its build.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Fail if nothing was compared for a function, such as one with one candidate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
@@ -54,6 +65,7 @@ def command(
     rtol: float | None,
     atol: float | None,
     timeout: float,
+    strict: bool,
     as_json: bool,
 ) -> None:
     """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of FUNCTION, or of all functions, and compare.
@@ -74,5 +86,7 @@ def command(
         print_json(verification.to_dict())
     else:
         echo_lines(str(verification))
-    if not verification.ok:
+    if verification.uncompared:
+        show_warning(f"nothing was compared for {list_names(verification.uncompared)}")
+    if not verification.ok or (strict and verification.uncompared):
         context.exit(1)
