@@ -12,7 +12,7 @@ from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod.backend import IMAGE_FORMATS, ConversionError
-from devmod.errors import ArgumentError, did_you_mean
+from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._device.host import host_view
 from devmod_runtime._fork import check_driver
 
@@ -225,7 +225,13 @@ def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
     """
     count = 1 if len(shape) == 2 else shape[-1] if len(shape) == 3 else 0
     prefix = next((each.order for each in IMAGE_FORMATS.values() if each.channels == count), "")
-    if not prefix or dtype not in _DEFAULT_TYPES:
+    if dtype not in _DEFAULT_TYPES:
+        raise ArgumentError(
+            f"image_from_numpy: expected elements of {list_names(_DEFAULT_TYPES)}, got {dtype}; convert them: array.astype('float32')",
+            kind=device.kind,
+            argument="array",
+        )
+    if not prefix:
         raise ArgumentError(
             f"image_from_numpy: expected an array of height × width, or height × width × channels with 1, 2 or 4 channels, got {dtype} of "
             f"the shape {shape}; use device.image(shape, format) and image.copy_from(array) for other images",

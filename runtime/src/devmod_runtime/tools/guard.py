@@ -224,7 +224,7 @@ class GuardedMemory(DeviceArray):
         low, high = _zone(self.number, self.start), _zone(self.number, self.nbytes - self.end)
         self.copy_from(np.concatenate([low, np.broadcast_to(np.asarray(values, np.uint8), self.end - self.start), high]))
 
-    def fill(self) -> None:
+    def fill_zones(self) -> None:
         """Fill the zones after a finding."""
         if not self.is_filled:
             for zone in (self[: self.start], self[self.end :]):
@@ -350,7 +350,7 @@ class GuardedCall(Call):
     def keep(self) -> None:
         """Fill the zones, and copy the arrays that the kernel declares read-only. One that another argument may write to is not copied."""
         for _, _, memory in self.guarded:
-            memory.fill()
+            memory.fill_zones()
         written = [array for argument, array, _ in self.guarded if argument.written or argument.kind != "buffer"]
         self._contents = [
             (argument, array, _bytes_of(array))
