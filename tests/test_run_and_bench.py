@@ -197,6 +197,23 @@ def test_run_with_a_guard_finds_a_write_outside(capsys: pytest.CaptureFixture[st
     assert err.startswith("devmod: error: the opencl function 'saxpy' has read outside of its arrays: y[99] is ")
 
 
+@pytest.mark.usefixtures("in_process")
+def test_run_prints_arrays_and_lists_functions(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    words = ["run", file, "saxpy", "y=zeros[2000]", "x=fill:1[2000]", "a=2", "n=1999", "--threads", "2000", "--print", "y", "--print", "x"]
+    status, out, err = call(capsys, *words)
+    assert (status, err, out.splitlines()[1:]) == (
+        0,
+        "",
+        ["y: float32[2000]", "[2. 2. 2. ... 2. 2. 0.]", "x: float32[2000]", "[1. 1. 1. ... 1. 1. 1.]"],
+    )
+    assert json.loads(call(capsys, *words, "--json")[1])["printed"] == {"y": "[2. 2. 2. ... 2. 2. 0.]", "x": "[1. 1. 1. ... 1. 1. 1.]"}
+    text = "devmod: error: saxpy has no array 'z' to compare, print or save; it has 'y', 'x'\n"
+    assert call(capsys, *words[:-1], "z") == (1, "", text)
+    signature = "saxpy(y: float32* rw, x: float32* r, a: float32, n: uint32) any block"
+    assert call(capsys, "run", file) == (0, f"{signature}\n", "")
+    assert json.loads(call(capsys, "run", file, "--json")[1]) == {"functions": {"saxpy": signature}}
+
+
 FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 
 
@@ -225,7 +242,7 @@ FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture
         (["y=zeros[8]", "x=zeros:int32[8]", "a=1", "n=8"], "the opencl function 'saxpy': argument 2 'x' "),
         (
             ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "z=z.npy"],
-            "saxpy has no array 'z' to compare or to save; its arrays: 'y', 'x'",
+            "saxpy has no array 'z' to compare, print or save; it has 'y', 'x'",
         ),
         (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.txt"], "--save y=y.txt: expected a file .npy or a picture ("),
         (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.png"], "--save y=y.png: expected height × width or "),

@@ -55,12 +55,12 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     dict
         "report": the result as data; "lines": as text; "agrees": whether each expected array agrees.
     """
-    function, expected, saved = options["function"], options["expected"], options["saved"]
+    function, expected, saved, printed = (options[each] for each in ("function", "expected", "saved", "printed"))
     kernel = module[function]
     target = kernel.default_device() if options["device"] is None else find_device(options["device"])
     kernel = kernel.on(target)
     host, params = arguments_of(kernel, options["given"], {}), parameters(kernel)
-    for name in (*expected, *saved):
+    for name in (*expected, *saved, *printed):
         _check_name(kernel, name, host)
     wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
 
@@ -71,7 +71,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
             result, call = call_once(kernel, call, target, **options["sizes"])
             target.synchronize()
             seconds = perf_counter() - begin
-        arrays = results_of(kernel, call, (*expected, *saved))
+        arrays = results_of(kernel, call, (*expected, *saved, *printed))
         return (result, seconds, recorded, arrays), arrays
 
     (result, seconds, recorded, results), error = guarded_twice(kernel, launch) if options["guard"] else (launch()[0], None)
@@ -86,6 +86,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         "on_device": sum(each for each in times if each is not None) if times and None not in times else None,
         "result": result,
         "arrays": {name: {"type": str(array.dtype), "shape": list(array.shape)} for name, array in results.items()},
+        "printed": {name: str(results[name]) for name in printed},
         "expected": {},
         "saved": saved,
     }
@@ -111,7 +112,7 @@ def _check_name(function: Function, name: str, call: Arguments) -> None:
     arrays += [] if program is None else [each for each in program.outputs if each not in arrays]
     if name not in arrays:
         raise ArgumentError(
-            f"{function.name} has no array {name!r} to compare or to save{did_you_mean(name, arrays)}; its arrays: {list_names(arrays)}",
+            f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",
             argument=name,
         )
 
@@ -131,6 +132,7 @@ def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> 
         if name in report["saved"]:
             text += f", saved to {report['saved'][name]}"
         yield text
+        yield from report["printed"].get(name, "").splitlines()
     for name, each in differences.items():
         path = report["expected"][name]["file"]
         values = f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}" if each.place else ""
