@@ -214,6 +214,22 @@ def test_run_prints_arrays_and_lists_functions(capsys: pytest.CaptureFixture[str
     assert json.loads(call(capsys, "run", file, "--json")[1]) == {"functions": {"saxpy": signature}}
 
 
+@pytest.mark.parametrize("guard", [[], ["--guard"]])
+def test_run_and_verify_warn_of_missing_dimensions(capfd: pytest.CaptureFixture[str], tmp_path: Path, guard: list[str]) -> None:
+    first_device("vulkan")
+    body = "if (t.x < width && t.y < height) y[t.y * width + t.x] = 1;"
+    source = f"""[shader("compute")] [numthreads(16, 1, 1)] void rows(RWStructuredBuffer<int> y, uniform uint width, uniform uint height, uint3 t :
+        SV_DispatchThreadID) {{ {body} }}"""
+    devmod.save(devmod.compile(source, "vulkan", language="Slang"), tmp_path / "k.devmod")
+    text = "the vulkan function 'rows' reads its place in 2 dimensions, and the launch has 1; give all, such as threads=(100, 1)"
+    words = ["run", tmp_path / "k.devmod", "rows", "y=zeros[5,100]", "width=100"]
+    assert call(capfd, *words, "height=5", "--threads", "100", *guard)[2].count(f"devmod: warning: {text}\n") == 1
+    for options in (["height=5", "--threads", "100,5"], ["height=1", "--threads", "100"]):
+        assert "warning" not in call(capfd, *words, *options, *guard)[2]
+    (comparison,) = devmod.verify(devmod.load(tmp_path / "k.devmod")).functions["rows"]
+    assert (comparison.outcome, comparison.text) == ("ran", f"nothing to compare with; {text}")
+
+
 FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
 
 

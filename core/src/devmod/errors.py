@@ -154,8 +154,11 @@ class GuardError(LaunchError):
         before the array, which is negative. For a result, its place.
     value : object
         The value that is there, as an element of the array.
+    is_read : bool
+        Whether the kernel has read outside of its arrays.
     """
 
+    is_read: bool = False
     index: int = 0
     value: object = None
 

@@ -180,7 +180,7 @@ class RuntimeModule(PayloadModule):
 
         def make() -> Function:
             # Not `self.origin`: a stored module decodes its origin at the first access.
-            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
+            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"), module=self)
 
         return self._results.get(("function", name), make)
 

@@ -141,6 +141,8 @@ class Rules(NamedTuple):
         Returns the block that the other candidates have, for the error of a call without one; None if they have none.
     origin
         The origin of the payload, or a function that returns it, for the docstring.
+    module
+        The RuntimeModule, for tools that read its payload; or None.
     """
 
     keywords_only: str = ""
@@ -150,6 +152,7 @@ class Rules(NamedTuple):
     variants: Callable[[], Sequence[str]] | None = None
     find_block: Callable[[], Dims] | None = None
     origin: Origin | Callable[[], Origin] | None = None
+    module: Any = None
 
 
 #: The number of launch configurations that a function caches.

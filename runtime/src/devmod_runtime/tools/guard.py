@@ -27,12 +27,13 @@ from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._program.call import PreparedProgram, ProgramCall
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime.tools.difference import worst_difference
+from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.observed import add, replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, TypeVar
+    from typing import Any
 
     import numpy as np
 
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from devmod_runtime._program.plan import Step
     from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.observed import Methods
-
-    Result = TypeVar("Result")
 else:
     from devmod._util.numpy import np
 
@@ -118,7 +117,7 @@ _ORDER = (0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1)
 _FILLS = (FILL, 0x65)
 
 
-def guarded_twice(function: Any, launch: Callable[[], tuple[Result, Mapping[str, Any]]]) -> tuple[Result, GuardError | None]:
+def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, Any]]], again: bool = True) -> Any:
     """Launch in two guards with other bytes around arrays and in new ones. Results that differ depend on these bytes.
 
     Parameters
@@ -128,37 +127,42 @@ def guarded_twice(function: Any, launch: Callable[[], tuple[Result, Mapping[str,
     launch
         Makes the arrays and launches. It returns a result, and the arrays that the function has written, on the host. It is called more
         often if these differ, since the order of threads may be the cause.
+    again
+        Whether a second launch has the same arguments. False: one launch.
 
     Returns
     -------
-    tuple
-        The result of the first launch, and the error for results that depend on the bytes, or None.
+    object
+        The result of the first launch.
+
+    Raises
+    ------
+    GuardError
+        The arrays depend on the bytes.
     """
 
-    def guarded(number: int) -> tuple[Result, Mapping[str, Any]]:
+    def guarded(number: int) -> tuple[Any, Mapping[str, Any]]:
         with replaced(_methods(Zones(4096, count(number), _FILLS[number])), order=0):
             return launch()
 
     result, first = guarded(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first launch has given them
-        arrays = (first, guarded(1)[1])
+        arrays = (first, guarded(1)[1] if again else first)
         found = _differing(arrays[1], first)
         if found is None or any(_differing(guarded(number)[1], arrays[number]) for number in _ORDER[2:]):
-            return result, None
+            return result
     name, difference = found
     unwritten = ", or memory that nothing has written" if isinstance(function, ProgramFunction) else ""
-    error = GuardError(
+    text = (
         f"{function.label} has read outside of its arrays{unwritten}: {name}{difference.subscript} is {difference.expected!r}, and "
-        f"{difference.value!r} with other bytes there. Compare the indices in the kernel with the sizes of the arrays",
-        kind=function.kind,
-        function=function.name,
-        argument=name,
+        f"{difference.value!r} with other bytes there. Compare the indices in the kernel with the sizes of the arrays"
     )
-    shape = first[name].shape
-    error.index = int(np.ravel_multi_index((*difference.place[: len(shape)], 0), (*shape, 1)))
-    error.value = difference.expected
-    return result, error
+    error = GuardError(text, kind=function.kind, function=function.name, argument=name)
+    place, shape = difference.place, first[name].shape
+    error.index = int(np.ravel_multi_index((*place[: len(shape)], 0), (*shape, 1)))
+    error.value, error.is_read = difference.expected, True
+    raise error
 
 
 def _differing(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> tuple[str, Difference] | None:
@@ -292,13 +296,14 @@ def _guarded(zones: Zones, device: Device, shape: Sequence[int], dtype: str, rea
 class GuardedCall(Call):
     """A call whose arrays are compared after the launch. The parameters are the zones, and those of `Call`."""
 
-    def __init__(self, zones: Zones, *args: Any, **options: Any) -> None:
+    def __init__(self, zones: Zones, function: Function, args: Any, grid: Any, block: Any, threads: Any, *rest: Any, **bound: Any) -> None:
         self._zones = zones
         #: The arguments whose arrays have zones, and the memory of these.
         self.guarded: list[tuple[Argument, DeviceArray, GuardedMemory]] = []
         #: The bytes before the launch of those that the kernel declares read-only.
         self._contents: list[tuple[Argument, DeviceArray, bytearray]] = []
-        super().__init__(*args, **options)
+        super().__init__(function, args, grid, block, threads, *rest, **bound)
+        warn_of_dimensions(function, args, grid, block, threads)
 
     def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
         memory = super()._memory(argument, value, array)

@@ -356,10 +356,10 @@ class Invented(NamedTuple):
 
     def completed(self, param: Param) -> Param:
         """Return a parameter with the type of a buffer or the format of an image that another candidate declares for it."""
-        known = self.declared.get(param.name)
-        if known is None or known.kind != param.kind or (param.type if param.kind == "buffer" else param.format):
-            return param
-        return param.replace(format=known.format) if param.kind == "image" else param.replace(type=known.type, members=known.members)
+        known = self.declared.get(param.name, param)
+        if param.kind == known.kind == "image":
+            return param.replace(format=param.format or known.format)
+        return param if param.type or param.kind != known.kind else param.replace(type=known.type, members=known.members)
 
     def number(self, name: str, dtype: np.dtype[Any]) -> float:
         """Return the number of a scalar of a type that is not a struct."""

@@ -10,6 +10,7 @@ from devmod import profile
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime.tools.difference import Difference, worst_difference
+from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
     PICTURES,
@@ -63,6 +64,8 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*expected, *saved, *printed):
         _check_name(kernel, name, host)
     wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+    if program_of(kernel) is None and not options["guard"]:
+        warn_of_dimensions(kernel, dict(host.items()).values(), *map(options["sizes"].get, ("grid", "block", "threads")))
 
     def launch() -> tuple[tuple[Any, ...], dict[str, Any]]:
         call = on_device(kernel, host, target)
@@ -74,9 +77,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         arrays = results_of(kernel, call, (*expected, *saved, *printed))
         return (result, seconds, recorded, arrays), arrays
 
-    (result, seconds, recorded, results), error = guarded_twice(kernel, launch) if options["guard"] else (launch()[0], None)
-    if error is not None:
-        raise error
+    result, seconds, recorded, results = guarded_twice(kernel, launch) if options["guard"] else launch()[0]
     times = [each.on_device for each in recorded.records if each.action == "launch"]
     report: dict[str, Any] = {
         "function": function,

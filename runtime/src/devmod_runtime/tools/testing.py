@@ -15,7 +15,7 @@ from devmod._values.dtypes import describe_value
 from devmod.backend import LAUNCH_KEYWORDS, find_spec
 from devmod.errors import ArgumentError, DevmodError, did_you_mean
 from devmod_runtime.tools.difference import errors_and_allowed
-from devmod_runtime.tools.guard import guard, guarded_twice
+from devmod_runtime.tools.guard import guarded_twice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,13 +91,7 @@ def _check(f: Function, reference: Callable[..., Any], case: Mapping[str, Any], 
         results |= zip(outputs, returned if isinstance(returned, tuple) else (returned,), strict=True) if outputs else {}
         return results, {name: value for name, value in results.items() if isinstance(value, np.ndarray)}
 
-    if all(map(_is_unchanged, arguments.values())):
-        results, error = guarded_twice(f, launch)
-        if error is not None:
-            raise error
-    else:
-        with guard():
-            results, _ = launch()
+    results = guarded_twice(f, launch, all(map(_is_unchanged, arguments.values())))
     for name, array in expected.items():
         _compare(f"{f.__name__}: {name}", name, results[name], np.asarray(array), rtol, atol)
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 import click
 
 from devmod._cli._describe import open_file
-from devmod.commands import (
-    FiniteRange,
-    complete_function,
-    debug_option,
-    echo_lines,
-    plugins_at_work,
-    print_json,
-    quiet_drivers,
-    show_warning,
-)
+from devmod.commands import FiniteRange, complete_function, debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
 from devmod.errors import list_names
 from devmod_runtime.tools.inputs import read_counts, split_assignments
 from devmod_runtime.tools.verify import verify
@@ -87,6 +78,6 @@ def command(
     else:
         echo_lines(str(verification))
     if verification.uncompared:
-        show_warning(f"nothing was compared for {list_names(verification.uncompared)}")
+        click.echo(f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}", err=True)
     if not verification.ok or (strict and verification.uncompared):
         context.exit(1)
