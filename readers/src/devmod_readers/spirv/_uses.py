@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH, _COPY, _SAMPLED_IMAGE = 61, 65, 66, 68, 83, 86
 _EXPLICIT_LOD, _GATHER = 88, 96
 _SHUFFLE, _EXTRACT, _BITCAST, _BUILT_IN = 79, 81, 124, 11
-#: The decorations of WorkgroupId and GlobalInvocationId, and those of NumWorkgroups and GlobalSize.
-_PLACES, _GRID_SIZES = (26, 28), frozenset((24, 31))
 #: The instructions that sample; all but two of them use derivatives or projection.
 _SAMPLING = frozenset((87, _EXPLICIT_LOD, 91, 92, _GATHER))
 #: The image operands Bias, ConstOffset, Offset and ConstOffsets.
@@ -65,8 +63,8 @@ def read_axes(data: bytes | memoryview, module: SpirvModule) -> int:
         The bytes of the file, and what `read_module` returns for it.
     """
     built_in = {number: each[_BUILT_IN][0] for number, each in module.decorations.items() if each.get(_BUILT_IN)}
-    values, axes = {number for number, each in built_in.items() if each in _PLACES}, [0]
-    if len(module.entries) != 1 or not _GRID_SIZES.isdisjoint(built_in.values()):
+    values, axes = {number for number, each in built_in.items() if each in (26, 28)}, [0]  # WorkgroupId, GlobalInvocationId
+    if len(module.entries) != 1 or not {24, 31}.isdisjoint(built_in.values()):  # NumWorkgroups, GlobalSize
         return 1
     for opcode, operands in _instructions(data):
         if operands[2] not in values:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo, Interface, Origin
+    from devmod.backend import Binary
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
@@ -141,8 +142,8 @@ class Rules(NamedTuple):
         Returns the block that the other candidates have, for the error of a call without one; None if they have none.
     origin
         The origin of the payload, or a function that returns it, for the docstring.
-    module
-        The RuntimeModule, for tools that read its payload; or None.
+    payload
+        The format and the bytes, for tools that read them.
     """
 
     keywords_only: str = ""
@@ -152,7 +153,7 @@ class Rules(NamedTuple):
     variants: Callable[[], Sequence[str]] | None = None
     find_block: Callable[[], Dims] | None = None
     origin: Origin | Callable[[], Origin] | None = None
-    module: Any = None
+    payload: tuple[str, Binary] | None = None
 
 
 #: The number of launch configurations that a function caches.

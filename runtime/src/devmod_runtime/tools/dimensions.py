@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
-from functools import partial
 from itertools import chain
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from devmod.backend import escape
 from devmod_readers.spirv import read_axes, read_module
@@ -17,6 +17,8 @@ _KERNEL = r"\b(?:__)?kernel\b|\b__global__\b|@compute\b|\.entry\b"
 _PLACE = r"@builtin\s*\(\s*(?:global_invocation_id|workgroup_id)\s*\)\s*(\w+)|(\w+)\s*\[\[\s*thread(?:group)?_position_in_grid"
 _SIZE = r"get_global_size|get_num_groups|gridDim|%nctaid|num_workgroups|threads_per_grid|threadgroups_per_grid|\n\s*#\s*if"
 _MEMBER, _CALL = r"([%\w]+)\s*\.\s*[xyz]*([yz])\b", r"\bget_(?:global|group)_id\s*\(\s*([12])\s*\)"
+#: What `_dimensions_read` has returned.
+_known: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def warn_of_dimensions(function: Any, values: Iterable[Any], grid: Any, block: Any, threads: Any) -> None:
@@ -34,20 +36,19 @@ def warn_of_dimensions(function: Any, values: Iterable[Any], grid: Any, block: A
         return
     blocks = (block if isinstance(block, (tuple, list)) else function.block or ()) if threads is None else ()
     count = max([len(given[0]), *(axis for axis, each in enumerate(blocks, 1) if each > 1)])
-    module = function._rules.module
-    if module is not None and count < (read := module.once(("dimensions", function.name), partial(_dimensions_read, module, function))):
+    if count < (read := _known.get(function) or _known.setdefault(function, _dimensions_read(function))):
         text = f"{function.label} reads its place in {read} dimensions, and the launch has {count}; give all, such as threads=(100, 1)"
         warnings.warn(escape(text), stacklevel=4)
 
 
-def _dimensions_read(module: Any, function: Any) -> int:
+def _dimensions_read(function: Any) -> int:
     """Return the dimensions that the kernel reads, or 1: also if it reads the size of the grid, as a kernel for any launch does."""
-    code = bytes(module.code if isinstance(module.code, (bytes, memoryview)) else module.code[module.entry(function.name, function.info)])
-    if module.format in ("spv", "vulkan"):
+    form, code = function._rules.payload or ("", b"")
+    if form in ("spv", "vulkan"):
         return read_axes(code[12:], read_module(code[12:]))  # behind TVM's header
-    if module.format not in ("cl", "cuda", "ptx", "hip", "wgsl", "metal"):
+    if form not in ("cl", "cuda", "ptx", "hip", "wgsl", "metal"):
         return 1
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", code.decode(errors="replace"), flags=re.DOTALL)
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", str(code, errors="replace"), flags=re.DOTALL)
     names = "|".join(map(re.escape, (function.info.name, function.name.partition("<")[0].rpartition("::")[2])))
     kernel = re.search(rf"\b(?:{names})\s*\((.*?)(?:{_KERNEL}|\Z)", text, re.DOTALL)
     if kernel is None or re.search(_SIZE, kernel[1]):

@@ -49,7 +49,6 @@ lengths NAME=NUMBER and those of its other arrays. Some shells need quotes aroun
     epilog=f"""{VALUES}
 \b
 Examples:
-  devmod run k.devmod
   devmod run k.devmod saxpy y=zeros[1024] x=random[1024] a=2 n=1024 --threads 1024 --print y
   devmod run k.devmod saxpy y=y.npy x=x.npy a=2 n=1024 --threads 1024 --expect y=want.npy
   devmod run k.devmod invert out=zeros[480,640] picture=in.png --threads 640,480 --save out=out.png

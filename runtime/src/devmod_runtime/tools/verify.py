@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections import Counter
 from functools import cache, partial
@@ -561,8 +560,10 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     yield {"outcome": "unsaved", "text": text}
                     return
                 files.append((name, path, array.dtype.name, is_image and array.dtype.kind in "iu"))
-            note = "; ".join(text for each in caught if re.search("guard cannot see| dimensions, and", text := str(each.message)))
-            yield {"outcome": "launched", "text": note, "results": files, "numbers": numbers}
+            notes = [
+                text for text in map(str, (each.message for each in caught)) if "guard cannot see" in text or " dimensions, and" in text
+            ]
+            yield {"outcome": "launched", "text": "; ".join(notes), "results": files, "numbers": numbers}
     except NotFromInterfaceError as error:
         yield {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
