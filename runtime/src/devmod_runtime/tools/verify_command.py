@@ -78,6 +78,6 @@ def command(
     else:
         echo_lines(str(verification))
     if verification.uncompared:
-        click.echo(f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}", err=True)
+        echo_lines(f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}", err=True)
     if not verification.ok or (strict and verification.uncompared):
         context.exit(1)
