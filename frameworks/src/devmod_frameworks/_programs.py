@@ -163,7 +163,7 @@ def new_programs(
     known
         The place and the identity of the file of each program that is registered there.
     programs, identity
-        The programs of a file, and what two loads of it have in common.
+        The programs of a file; and what two loads of it have in common, the device and the other options.
     exists
         Whether the framework has something of a name there.
     where
@@ -178,6 +178,9 @@ def new_programs(
         place, other = known.get(name, ("", None))
         if other is not None and other != identity:
             text = f"{program.place} has a program {name!r}, and so has {place}, whose programs, or other options, are registered there"
+            if isinstance(other, tuple) and isinstance(identity, tuple) and other[0] == identity[0] and other[1] != identity[1]:
+                old, new = (f"the device {each[1]}" if each[1] else "the default device" for each in (other, identity))
+                text = f"the program {name!r} of {place} is registered there for {old}, and this call has {new}"
             raise ArgumentError(f"register: {text}. Give the file another namespace than {where!r}", argument="namespace")
         if other is None and exists(name):
             text = f"{where} has a {name!r} that is not of devmod"

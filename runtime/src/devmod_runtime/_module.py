@@ -189,7 +189,9 @@ class RuntimeModule(PayloadModule):
 
         def make() -> Function:
             # Not `self.origin`: a stored module decodes its origin at the first access.
-            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
+            # Nor the module: it has the function, and a cycle is freed late.
+            code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[self.entry(name, info)]
+            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"), payload=(self.format, code))
 
         return self._results.get(("function", name), make)
 

@@ -151,6 +151,18 @@ class DeviceArray(Array):
     def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
         return copy(self, target, "copy_to", stream, wait)
 
+    def fill(self, value: object) -> None:
+        base, shape, _ = scalar_shape(self.dtype, self.shape)
+        source = value
+        try:
+            view = host_view(value)
+            if not isinstance(value, Array) and (view is None or (view.dtype, view.shape) != (base, shape)):
+                source = np.empty(shape, numpy_dtype(base))
+                source[...] = value
+        except (TypeError, ValueError, OverflowError, ConversionError) as error:  # NumPy's for what it does not convert or broadcast
+            raise ArgumentError(f"fill: {describe_value(value)} is no value for {self!r}: {error}", argument="value") from None
+        copy(source, self, "fill")
+
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         """Raise TypeError. Without this method NumPy would make an array with this object as its element."""
         raise TypeError(f"this array is in the memory of {self.device}, and NumPy does not copy it to the host; call .numpy()")
