@@ -228,7 +228,7 @@ class Call:
             raise ConversionError(array.misaligned)
         if array.read_only and argument.written:
             raise ConversionError(
-                f"is {describe_value(value)} that is read-only, and the kernel may write to it; pass an array that kernels may write to"
+                f"is {describe_value(value)} that is read-only, and {argument.write_reason}; pass an array that kernels may write to"
             )
         return array.memory
 
@@ -272,7 +272,7 @@ class Call:
         if bound:
             raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
         if argument.written and not view.array.flags.writeable:
-            raise ConversionError("is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)")
+            raise ConversionError(f"is read-only, and {argument.write_reason}; pass a copy, or device.from_numpy(array)")
         self._host_views.append((argument.number, view, argument.written))
         return None if argument.packed is None else argument.packed.fields(view.dtype, view.array.shape)
 
