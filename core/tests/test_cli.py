@@ -294,11 +294,9 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
         ("folder", "Is a directory"),
         ("k.devmod", "'{path}' is not a bundle: it does not begin with the magic bytes of a .devmod file"),
         ("k.xyz", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"),
-        (
-            "k.ptx",
-            "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. "
-            "Module.write_to_file writes both; source is compiled with devmod.compile",
-        ),
+        ("k.slang", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx. devmod compile {path} -t cuda compiles a source"),
+        ("k.cl", "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both; devmod compile {path} -t opencl compiles a source"),
+        ("k.hsaco", "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_inspected(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, said: str) -> None:
