@@ -244,6 +244,20 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.Capt
     assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
 
 
+@pytest.mark.parametrize("is_annotated", [False, True])
+def test_a_warning_for_each_architecture_is_shown_once(
+    capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch, is_annotated: bool
+) -> None:
+    monkeypatch.setenv("CI", str(is_annotated).lower())
+    (project / "k0.hip").write_text("__global__ void k(int *x) { if (x[0] = 1) x[1] = 2; }\n")
+    (project / "devmod.toml").write_text(
+        'output = "k.devmod"\ntargets = ["rocm -arch=gfx1100,gfx90a", "rocm -arch=gfx942"]\n[kernels.k]\nsources = ["k0.hip"]\n'
+    )
+    assert main(["build", "-q"] if is_annotated else ["build"]) == 0
+    captured = capfd.readouterr()
+    assert (captured.out if is_annotated else captured.err).count(" warning: using the result of an assignment as a condition") == 1
+
+
 def test_strict_makes_doubts_errors_also_of_cached_results(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = amd_width(1); }\n")
     error = "--strict turns this warning into an error: some devices may refuse the OpenCL C source:"

@@ -121,10 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         130 for Ctrl-C.
     """
     state: dict[str, bool] = {}
+    shown: set[str] = set()
+
+    def show_once(message: Warning | str, *_: object, **__: object) -> None:
+        """Show a warning that the command has not shown: a source may have the same one for each architecture."""
+        if str(message) not in shown:
+            shown.add(str(message))
+            show_warning(message)
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = show_warning
+            warnings.showwarning = show_once
             code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
         if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()
