@@ -244,6 +244,24 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.Capt
     assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
 
 
+def test_a_kind_that_a_kernel_skips_and_no_target_has_is_a_warning(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    """The user has removed the target."""
+    manifest = (project / "devmod.toml").read_text().replace("[kernels.k1]\n", '[kernels.k1]\nskip = ["rocm", "vulkan"]\n')
+    manifest = manifest.replace('["opencl"]', '["opencl", "webgpu"]').replace("[kernels.k0]\n", '[kernels.k0]\nskip = ["rocm", "webgpu"]\n')
+    (project / "devmod.toml").write_text(manifest.replace('sources = ["k1.cl"]', 'sources = ["k1.cl", "k1.wgsl"]'))
+    (project / "k1.wgsl").write_text(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn k1() { x[0] = 1; }\n"
+    )
+    lines = [number for number, line in enumerate((project / "devmod.toml").read_text().splitlines(), 1) if line.startswith("skip")]
+    expected = [
+        f"devmod.toml:{lines[0]}: kernels.k0.skip: no target is of the kind 'rocm': delete it from this line",
+        f"devmod.toml:{lines[1]}: kernels.k1.skip: no target is of the kind 'rocm', 'vulkan': delete this line",
+    ]
+    for _ in range(2):  # the second build has nothing to do
+        assert main(["build"]) == 0
+        assert capfd.readouterr().err.splitlines()[:2] == [f"devmod: warning: {each}" for each in expected]
+
+
 @pytest.mark.parametrize("is_annotated", [False, True])
 def test_a_warning_for_each_architecture_is_shown_once(
     capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch, is_annotated: bool

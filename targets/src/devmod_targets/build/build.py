@@ -173,6 +173,8 @@ class _Build:
             if cluster is not None:
                 stack.enter_context(cluster)
             unreadable = self._find_inputs(cluster)
+            for text in self._plan.warnings:
+                self._report(text)
             record = self._record()
             texts = texts_of_current(self._output, record) if record else None
             if texts is not None:

@@ -158,10 +158,13 @@ def manifest_text(
     kinds = [Target.parse(text).kind for text in targets]
 
     def is_for(spec: TargetSpec, source: str) -> bool:
-        suffix = suffix_of(source)
-        return suffix in spec.languages and (bool(kinds) or is_own(spec, suffix))  # CUDA C++ for rocm is a choice of the user's
+        return suffix_of(source) in spec.languages
 
-    specs = [spec for spec in _specs(kinds) if any(is_for(spec, source) for source in sources)]
+    # CUDA C++ alone makes no target of rocm: that is a choice of the user's.
+    own_specs = (
+        each for each in _specs(kinds) if kinds or any(is_own(each, suffix_of(source)) for source in sources if is_for(each, source))
+    )
+    specs = [spec for spec in own_specs if any(is_for(spec, source) for source in sources)]
     targets = targets or [_example(spec, sources) for spec in specs]
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:
