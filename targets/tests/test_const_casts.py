@@ -134,9 +134,9 @@ def test_the_cast_is_known_with_its_line(language: str) -> None:
     helper = "DEV static void write_to(GL const float *to) {\n*(GL float *)to = 1;\n}\n"
     functions = devmod.compile(head + helper + kernels, target, **options).functions.values()
     space = {"opencl": "__global ", "metal": "device "}.get(target.partition(" ")[0], "")
-    found = [info.interface.params[0].extra for info in functions if info.interface is not None]
+    found = [[param.extra for param in info.interface.params[:2]] for info in functions if info.interface is not None]
     first = head.count("\n")
-    assert found == [{"const_cast": f"<text>:{first + line}: ({space}float *)"} if line else {} for line in bodies.values()]
+    assert found == [[{"const_cast": f"<text>:{first + line}: ({space}float *)"} if line else {}, {}] for line in bodies.values()]
 
 
 def test_a_program_that_gives_an_input_to_it_names_the_cast(tmp_path: Path) -> None:

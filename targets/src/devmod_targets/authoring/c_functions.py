@@ -370,7 +370,7 @@ class CFunctions:
         names = parameter_names(cursor, self._library)
         for number, (argument, name) in enumerate(zip(cursor.get_arguments(), names, strict=True), 1):
             type_, param = self._param(argument, name)
-            if param.access == "r":
+            if param.access == "r":  # else the bodies are not read
                 param = written_param(param, (cursor.spelling, number - 1), self._written)
             if not type_:
                 raise self.unsupported(cursor, f"takes {argument.type.spelling!r} as argument {number} {name!r}", name)

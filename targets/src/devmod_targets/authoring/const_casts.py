@@ -69,8 +69,8 @@ def written_parameters(
 
 
 def written_param(param: Param, place: _Place, written: Mapping[_Place, str]) -> Param:
-    """Return a param with the access "rw" and the cast, if `written_parameters` returns its place."""
-    is_written = param.kind == "buffer" and place in written
+    """Return a param of const elements with the access "rw" and the cast, if `written_parameters` returns its place."""
+    is_written = param.kind == "buffer" and param.access == "r" and place in written
     return param.replace(access="rw", extra={**param.extra, "const_cast": written[place]}) if is_written else param
 
 
