@@ -244,6 +244,24 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.Capt
     assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
 
 
+def test_the_advice_of_a_warning_has_the_keys_of_the_manifest(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "devmod.toml").write_text(
+        'output = "k.devmod"\ntargets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["k0.cl", "k0.wgsl"]\n'
+    )
+    (project / "k0.cl").write_text("kernel void k0(global int *x) { generic int *p = x; p[get_local_id(0)] = 1; }\n")
+    (project / "k0.wgsl").write_text(
+        "@group(0) @binding(0) var<storage, read_write> x: array<i32>;\n@compute @workgroup_size(64) fn k0() { x[0] = 1; }\n"
+    )
+    for _ in range(2):
+        assert main(["build", "--json", "--no-cache"]) == 0
+        captured = capfd.readouterr()
+        assert '. Add options = ["-cl-std=CL2.0"]\n' in captured.err
+        (project / "k.devmod").unlink()
+    text = "a call of 'k0' needs block on 'opencl' alone: the other candidates have blocks of 64. Compile it with this block: block = [64]"
+    assert json.loads(captured.out)["problems"] == [text]
+    assert f"devmod: warning: {text}\n" in captured.err
+
+
 def test_a_kind_that_a_kernel_skips_and_no_target_has_is_a_warning(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     """The user has removed the target."""
     manifest = (project / "devmod.toml").read_text().replace("[kernels.k1]\n", '[kernels.k1]\nskip = ["rocm", "vulkan"]\n')

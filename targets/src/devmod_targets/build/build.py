@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from contextlib import ExitStack, suppress
 from functools import partial as partial_call
 
@@ -241,8 +242,8 @@ class _Build:
         return record_of(self._plan.manifest, keys)
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
-        for task, (warnings, reports) in zip(self._tasks, texts, strict=True):
-            self._end(task, "cached", Outcome(warnings=tuple(warnings), reports=tuple(reports)))
+        for task, (own_warnings, reports) in zip(self._tasks, texts, strict=True):
+            self._end(task, "cached", Outcome(warnings=tuple(own_warnings), reports=tuple(reports)))
         return self._result()
 
     # -- jobs
@@ -371,15 +372,19 @@ class _Build:
         check_functions(built)
         if complete:
             check_main(built)
+        from devmod_targets.build.error_texts import bundle_text
+
         try:
-            left_out = save_bundle(self._plan, modules, self._output, self._within, complete=complete)
+            with warnings.catch_warnings(record=True) as records:
+                warnings.simplefilter("always", UserWarning)
+                left_out = save_bundle(self._plan, modules, self._output, self._within, complete=complete)
         except ManifestError:
             raise
         except FormatError as error:
-            from devmod_targets.build.error_texts import bundle_text
-
             error.args = (bundle_text(str(error), built),)
             raise
+        for each in records:
+            self._report(bundle_text(str(each.message), built))
         result.written = True
         for text in left_out:
             self._report(text)

@@ -184,7 +184,13 @@ class BuildResult:
 def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
     """Return the result of a job."""
     failure = failure_of(job, outcome) if outcome.error else None
-    return JobResult(job, status, outcome.seconds, outcome.warnings, failure, outcome.reports)
+    texts = outcome.warnings, outcome.reports
+    if any(texts):
+        from devmod_targets.build.error_texts import kernel_text
+
+        # Not in the outcome: a cache has it for kernels of all names.
+        texts = tuple(kernel_text(each, job.kernel) for each in texts[0]), tuple(kernel_text(each, job.kernel) for each in texts[1])
+    return JobResult(job, status, outcome.seconds, texts[0], failure, texts[1])
 
 
 def failure_of(job: Job, outcome: Outcome) -> Failure:

@@ -19,7 +19,7 @@ from devmod_targets.authoring import CompileRequest, Payload, complete_source, m
 from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.authoring._request import target_format
+from devmod_targets.authoring._request import arch_hint, target_format
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import VECTOR_ELEMENTS, VIRTUAL_FOLDER, element_type, type_kind
 from devmod_targets.authoring.clang_build import (
@@ -270,7 +270,7 @@ def _arch(request: CompileRequest) -> str:
     if not _ARCH.fullmatch(target.arch):
         raise request.error(
             f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected a name such as gfx90a, gfx1100, "
-            "gfx942:xnack- or gfx11-generic"
+            f"gfx942:xnack- or gfx11-generic{arch_hint(target.arch, 'gfx', _ARCH.fullmatch)}"
         )
     return str(target.arch)
 
