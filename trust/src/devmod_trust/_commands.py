@@ -15,6 +15,7 @@ from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_sta
 from devmod_trust._sign import read_bundle, sign_file
 
 _EXISTING = click.Path(exists=True, dir_okay=False)
+_quiet = click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 
 
 @click.command(
@@ -28,8 +29,9 @@ Examples:
 )
 @click.option("-o", "--output", metavar="FILE", required=True, type=click.Path(dir_okay=False), help="The file of the private key.")
 @click.option("--encrypt", is_flag=True, help="Ask for a passphrase that encrypts the private key.")
+@_quiet
 @debug_option
-def keygen(output: str, encrypt: bool) -> None:
+def keygen(output: str, encrypt: bool, quiet: bool) -> None:
     """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public half beside it, with the suffix .pub.
 
     No file is replaced. `devmod sign` also takes keys of ssh-keygen and openssl: Ed25519, and ECDSA with P-256.
@@ -37,8 +39,9 @@ def keygen(output: str, encrypt: bool) -> None:
     from devmod_trust._keys import write_new_key
 
     public = write_new_key(output, click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if encrypt else "")
-    echo(f"{output}: the private key; keep it secret")
-    echo(f"{public}: the public key, for the `keys` of a policy")
+    if not quiet:
+        echo(f"{output}: the private key; keep it secret")
+        echo(f"{public}: the public key, for the `keys` of a policy")
 
 
 @click.command(
@@ -59,9 +62,17 @@ Examples:
 @click.option("--sigstore", is_flag=True, help="Sign with the certificate of an identity, which is published in sigstore's log.")
 @click.option("--sigstore-config", metavar="FILE", type=_EXISTING, help="The configuration of a private sigstore, for --sigstore.")
 @click.option("--replace", is_flag=True, help="Drop signatures of another file, name or version. Without it they are an error.")
+@_quiet
 @debug_option
 def sign(
-    files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int, sigstore: bool, sigstore_config: str | None, replace: bool
+    files: tuple[str, ...],
+    keys: tuple[str, ...],
+    name: str,
+    version: int,
+    sigstore: bool,
+    sigstore_config: str | None,
+    replace: bool,
+    quiet: bool,
 ) -> None:
     """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and index, and with them all digests of its payloads.
 
@@ -73,7 +84,8 @@ def sign(
     ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
     for file in files:
         path = sign_file(file, keys, name, version, ask, replace, sigstore_config or "" if sigstore else None)
-        echo(f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}")
+        if not quiet:
+            echo(f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}")
 
 
 @click.command(

@@ -9,6 +9,7 @@ import ctypes
 import re
 from importlib import import_module
 
+from devmod.backend import environment_text
 from devmod.errors import CompileError, DeviceNotFoundError, DevmodError, FormatError, LaunchError, pip_install
 from devmod_opencl._intel import INTEL_CPU, open_platform
 from devmod_runtime import call_uninterrupted, driver_import_error
@@ -42,6 +43,8 @@ NO_DEVICE = (
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")
 _ERROR_LINE = re.compile(r"\berror\b", re.IGNORECASE)
 _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
+#: The logs of which this process has warned.
+_shown_warnings: set[str] = set()
 
 
 def list_devices() -> list[Any]:
@@ -190,7 +193,10 @@ def _build(program: Any, device: Any, options: str) -> None:
     """Build a program. Warn as pyopencl does, but only of a log that has a warning: Intel's compiler writes a log of each build."""
     program._build(options=options.encode(), devices=[device])
     log = build_log(program, device)
-    if _WARNING.search(log):
+    # pyopencl prints the same text for all logs without PYOPENCL_COMPILER_OUTPUT.
+    text = log if environment_text("PYOPENCL_COMPILER_OUTPUT") else ""
+    if _WARNING.search(log) and text not in _shown_warnings:
+        _shown_warnings.add(text)
         cl.compiler_output(f"{device.name.strip()} has built a program with warnings:\n{log}")
 
 
