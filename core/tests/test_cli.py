@@ -87,7 +87,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "build": "Build the kernels of a manifest into one file.",
         "bundle": "Join files into one.",
         "inspect": "Show the modules of a file, what they need, and what runs here.",
-        "view": "Show a file in the browser. (pip install devmod-webgpu)",
+        "view": "Show a file in the browser. (pip install devmod-readers)",
         "doctor": "Check what of devmod works here, and what to do about the rest.",
         "devices": "List the devices of the installed runtimes.",
         "run": "Run a function of a file, and compare or save its results.",
@@ -111,7 +111,7 @@ def test_a_known_command_whose_wheel_is_missing_names_it(capsys: pytest.CaptureF
     assert run(capsys, "view", "k.devmod") == (
         1,
         "",
-        "devmod: error: the command 'view' cannot run: devmod-webgpu is not installed. To add it: pip install devmod-webgpu\n",
+        "devmod: error: the command 'view' cannot run: devmod-readers is not installed. To add it: pip install devmod-readers\n",
     )
 
 
