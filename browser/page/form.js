@@ -60,17 +60,14 @@ function newForm(module, name, info) {
   const size = target ? imageSize(target) : flat ? [64, 64] : [1024];
   /** A chosen picture gives its size to the other images and the launch, where the user has entered none. */
   const suggest = (lengths) => {
-    for (const part of parts) {
-      part.resize?.(lengths);
-      part.fit?.(lengths.toReversed());
-    }
+    for (const part of parts) (part.resize ?? part.fit)?.(lengths);
     if (target?.type === "2d") launch.resize(lengths.join(" × "));
   };
   /** Numbers follow the shape of the smallest array, so that none of them is beyond an array. */
   const fit = () => {
     const shapes = parts.map((part) => part.lengths?.()).filter((lengths) => lengths?.every((each) => each > 0));
     const [smallest] = shapes.sort((one, other) => productOf(one) - productOf(other));
-    if (smallest) for (const part of parts) part.fit?.(smallest);
+    if (smallest) for (const part of parts) part.fit?.(smallest.toReversed());
   };
   const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest, fit));
   const constants = constantFields(info.interface?.extra.constants);
@@ -184,21 +181,17 @@ function destroyImages(values) {
   for (const value of values) if (value instanceof Image) value.destroy();
 }
 
-function productOf(lengths) {
-  return lengths.reduce((product, length) => product * length, 1);
-}
+const productOf = (lengths) => lengths.reduce((product, length) => product * length, 1);
 
 /** The names of integers that are lengths of arrays, without their underscores. */
 const WIDTH = /^(w|width|cols|columns|ncols|nx|stride|pitch|lda|ldb|ldc)$/;
 const HEIGHT = /^(h|height|rows|nrows|ny)$/;
 const COUNT = /^(argument \d+|n|m|k|num|count|size|len|length|total|limit|end|numel|items|elements|(n|num)(elements|items))$/;
 
-/** Return the text of a number: of an integer what its name suggests for arrays of a shape, and 1 for other numbers. */
-function suggested({ name, type }, shape) {
-  if (!/^u?int(16|32|64)(x|$)/.test(type)) return "1";
-  const word = name.toLowerCase().replaceAll("_", "");
-  const [height, width] = [shape.length > 1 ? shape.at(-2) : 1, shape.at(-1)];
-  if (COUNT.test(word)) return String(word.length > 1 ? productOf(shape) : width); // n, m and k are sides of matrices
+/** Return the text of a number: of an integer what its name suggests for arrays of a size, x first; 1 for other numbers. */
+function suggested({ name, type }, [width, height = 1, ...rest]) {
+  const word = /^u?int(16|32|64)(x|$)/.test(type) ? name.toLowerCase().replaceAll("_", "") : "";
+  if (COUNT.test(word)) return String(word.length > 1 ? productOf([width, height, ...rest]) : width); // n, m and k are sides of matrices
   return String(WIDTH.test(word) ? width : HEIGHT.test(word) ? height : 1);
 }
 
@@ -210,9 +203,9 @@ function fieldOf(param, size, suggest, fit) {
   const isStruct = bytes !== null && (param.members.length > 0 || param.align > 0 || Number(bytes[1]) > 4);
   const part = isStruct
     ? structField(param.name, Number(bytes[1]), param.members)
-    : numberField(param.name, param.type, suggested(param, size.toReversed()));
+    : numberField(param.name, param.type, suggested(param, size));
   const follow = suggestionOf(part.fields[0]?.input ?? {});
-  return { ...part, isGroup: isStruct, main: part.fields[0], fit: (shape) => !isStruct && follow(suggested(param, shape)) };
+  return { ...part, isGroup: isStruct, main: part.fields[0], fit: (lengths) => !isStruct && follow(suggested(param, lengths)) };
 }
 
 /** Return the fields of the constants (WGSL's override). An empty field leaves the default of the shader. */

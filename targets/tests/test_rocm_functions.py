@@ -495,7 +495,6 @@ OWN_TEMPLATES = {
     "T atomicAdd_block(T *, T)": "x[0] = atomicAdd_block(x, x[1]);",
     "T atomicMax_system(T *, T)": "x[0] = atomicMax_system(x, x[1]);",
     **{f"T __shfl{name}(T, {type_}, int width = 32)": f"x[0] = __shfl{name}(x[1], 1);" for name, type_ in (("", "int"), ("_up", "unsigned"), ("_down", "unsigned"), ("_xor", "int"))},
-    "T __shfl_xor_sync(unsigned, T, int, int width = 32)": "x[0] = __shfl_xor_sync(~0u, x[1], 1);",
     "T __ldg(const T *)": "x[0] = __ldg(x + 1);",
 }  # fmt: skip
 

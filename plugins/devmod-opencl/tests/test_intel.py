@@ -98,7 +98,7 @@ def test_a_driver_that_only_its_loader_can_initialize_is_not_used() -> None:
 def test_a_build_warns_of_warnings_alone_and_once(device: object, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyopencl as cl
 
-    monkeypatch.setattr(_driver, "_shown_warnings", set())
+    _driver._warn_once.cache_clear()
     info = {"add": add_info()}
     assert devmod.create("opencl", f"{ADD}// without a warning".encode(), "cl", info)["add"]  # a warning would be an error
 

@@ -130,14 +130,8 @@ def in_shell(command: Callable[..., Result]) -> Callable[..., Result]:
     def run(*args: Any, **options: Any) -> Result:
         try:
             with warnings.catch_warnings():
-                show = warnings.showwarning
-
-                def show_respelled(message: Warning | str, *place: Any, **more: Any) -> None:
-                    if isinstance(message, Warning):
-                        message.args = (respell(str(message), _SHELL),)
-                    show(message, *place, **more)
-
-                warnings.showwarning = show_respelled
+                show: Callable[..., None] = warnings.showwarning
+                warnings.showwarning = lambda each, *place, **more: show(type(each)(respell(str(each), _SHELL)), *place, **more)
                 return command(*args, **options)
         except DevmodError as error:
             error.args = (respell(str(error), _SHELL),)

@@ -15,7 +15,6 @@ from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_sta
 from devmod_trust._sign import read_bundle, sign_file
 
 _EXISTING = click.Path(exists=True, dir_okay=False)
-_quiet = click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 
 
 @click.command(
@@ -29,7 +28,7 @@ Examples:
 )
 @click.option("-o", "--output", metavar="FILE", required=True, type=click.Path(dir_okay=False), help="The file of the private key.")
 @click.option("--encrypt", is_flag=True, help="Ask for a passphrase that encrypts the private key.")
-@_quiet
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def keygen(output: str, encrypt: bool, quiet: bool) -> None:
     """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public half beside it, with the suffix .pub.
@@ -62,17 +61,9 @@ Examples:
 @click.option("--sigstore", is_flag=True, help="Sign with the certificate of an identity, which is published in sigstore's log.")
 @click.option("--sigstore-config", metavar="FILE", type=_EXISTING, help="The configuration of a private sigstore, for --sigstore.")
 @click.option("--replace", is_flag=True, help="Drop signatures of another file, name or version. Without it they are an error.")
-@_quiet
 @debug_option
 def sign(
-    files: tuple[str, ...],
-    keys: tuple[str, ...],
-    name: str,
-    version: int,
-    sigstore: bool,
-    sigstore_config: str | None,
-    replace: bool,
-    quiet: bool,
+    files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int, sigstore: bool, sigstore_config: str | None, replace: bool
 ) -> None:
     """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and index, and with them all digests of its payloads.
 
@@ -84,8 +75,7 @@ def sign(
     ask = cache(lambda key: click.prompt(f"Passphrase of {key}", hide_input=True, err=True))
     for file in files:
         path = sign_file(file, keys, name, version, ask, replace, sigstore_config or "" if sigstore else None)
-        if not quiet:
-            echo(f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}")
+        echo(f"{path}: {name}, version {version}; signed with {', '.join([*keys, *['sigstore'] * sigstore])}")
 
 
 @click.command(

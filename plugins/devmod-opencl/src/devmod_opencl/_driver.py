@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from functools import cache
 from importlib import import_module
 
 from devmod.backend import environment_text
@@ -43,8 +44,8 @@ NO_DEVICE = (
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")
 _ERROR_LINE = re.compile(r"\berror\b", re.IGNORECASE)
 _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
-#: The logs of which this process has warned.
-_shown_warnings: set[str] = set()
+#: Warns of a log that this process has not warned of.
+_warn_once = cache(cl.compiler_output)
 
 
 def list_devices() -> list[Any]:
@@ -193,11 +194,10 @@ def _build(program: Any, device: Any, options: str) -> None:
     """Build a program. Warn as pyopencl does, but only of a log that has a warning: Intel's compiler writes a log of each build."""
     program._build(options=options.encode(), devices=[device])
     log = build_log(program, device)
-    # pyopencl prints the same text for all logs without PYOPENCL_COMPILER_OUTPUT.
-    text = log if environment_text("PYOPENCL_COMPILER_OUTPUT") else ""
-    if _WARNING.search(log) and text not in _shown_warnings:
-        _shown_warnings.add(text)
-        cl.compiler_output(f"{device.name.strip()} has built a program with warnings:\n{log}")
+    if _WARNING.search(log):
+        # pyopencl prints the same text for all logs without this variable.
+        has_log = environment_text("PYOPENCL_COMPILER_OUTPUT")
+        _warn_once(f"{device.name.strip()} has built a program with warnings:\n{log}" if has_log else "")
 
 
 def binary_of(program: Any) -> bytes:

@@ -10,7 +10,7 @@ from devmod import FunctionInfo, Interface, Param
 from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
-from devmod.errors import ArgumentError, FormatError, quote_name
+from devmod.errors import ArgumentError, FormatError
 from devmod_runtime._launch.packs import Pack
 from devmod_runtime._launch.scalars import AddressBytes, BufferLayout, packer, plain_packer, struct_packer
 
@@ -67,7 +67,8 @@ class Argument:
         self.number, self.name, self.kind, self.type = number, param.name, kind, intern(type)
         self.default, self.image = param.default, param if kind == "image" else None
         self.written, self.accepts_local, self.pack, self.layout = written, accepts_local, pack, layout
-        self._const_cast = param.extra.get("const_cast")
+        #: The cast by which the kernel removes the const of a parameter that it declares so.
+        self.const_cast = param.extra.get("const_cast")
         self.is_address = kind == "scalar" and type == "handle"
         self.size = param.size if kind == "buffer" else 0
         self.type_text = type
@@ -91,12 +92,6 @@ class Argument:
     def label(self) -> str:
         """The argument in a message: ``argument 2 'b'``."""
         return f"argument {self.number + 1} {self.name!r}" if self.name else f"argument {self.number + 1}"
-
-    @property
-    def write_reason(self) -> str:
-        """Why an array that is read-only is refused, as a clause."""
-        cast = f", since the cast {quote_name(str(self._const_cast))} removes its const" if self._const_cast else ""
-        return f"the kernel may write to it{cast}"
 
     @property
     def text(self) -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import devmod
-from devmod.backend import payload_of, requirements, walk
+from devmod.backend import requirements, walk
 from devmod.commands import debug_option, echo, size
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import noting_interrupts
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
 
 
 @click.command(
@@ -62,16 +58,14 @@ def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: 
                 echo(f"The signatures in {file}.sig are not of this file. Sign it with: devmod sign")
 
 
-def _check_names(roots: Iterable[tuple[Path, devmod.Module]]) -> None:
+def _check_names(roots: list[tuple[Path, devmod.Module]]) -> None:
     """Raise UsageError for a function that each device would take from an earlier file, where it is another kernel."""
     owners: dict[Any, tuple[Path, devmod.Module]] = {}
     for file, root in roots:
         for module in walk(root):
-            if module.kind in ("bundle", "const_loader"):
-                continue
             # A program runs where its kernels do.
             places = sorted((each.kind, each.format, getattr(each, "variant", "")) for each in walk(module))
-            for name, info in module.functions.items():
+            for name, info in module.functions.items() if module.kind not in ("bundle", "const_loader") else ():
                 key = (name, *places, info.arg_types, requirements(info.interface, module.format))
                 first, other = owners.setdefault(key, (file, module))
                 if first != file and _code_of(other, name) != _code_of(module, name):
@@ -81,8 +75,6 @@ def _check_names(roots: Iterable[tuple[Path, devmod.Module]]) -> None:
                     )
 
 
-def _code_of(module: devmod.Module, name: str) -> Any:
-    """Return the payload of a function; for a map of shaders that of its own."""
-    payload = payload_of(module)
-    code: Any = module.save_to_bytes() if payload is None else payload[3]
-    return code.get(name) if isinstance(code, dict) else code
+def _code_of(module: Any, name: str) -> Any:
+    """Return the payload of a function, which for a map of shaders is its own; that of an unknown kind is all of its bytes."""
+    return module.code.get(name) if isinstance(module.code, dict) else module.code or module.save_to_bytes()

@@ -58,14 +58,12 @@ def written_parameters(
     names
         The names of files for messages, by libclang's. A file without one has the name of its path's last part.
     """
-    casts = _Casts(library, declarations)
-
-    def shown(number: int) -> str:
-        node = casts.removing[number]
+    casts, result = _Casts(library, declarations), {}
+    for place, flags in casts.written_places().items():
+        node = casts.removing[next(bits(flags))]
         file, line, _ = library.location(node.location)
-        return f"{names.get(file) or os.path.basename(file)}:{line}: ({node.type.spelling})"
-
-    return {place: shown(next(bits(flags))) for place, flags in casts.written_places().items()}
+        result[place] = f"{names.get(file) or os.path.basename(file)}:{line}: ({node.type.spelling})"
+    return result
 
 
 def written_param(param: Param, place: _Place, written: Mapping[_Place, str]) -> Param:

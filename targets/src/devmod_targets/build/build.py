@@ -18,6 +18,7 @@ from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import SourceTree, closure_of
 from devmod_targets.build.document import ManifestError
+from devmod_targets.build.error_texts import bundle_text
 from devmod_targets.build.plan import check_functions, check_main, plan_of
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
@@ -372,8 +373,6 @@ class _Build:
         check_functions(built)
         if complete:
             check_main(built)
-        from devmod_targets.build.error_texts import bundle_text
-
         try:
             with warnings.catch_warnings(record=True) as records:
                 warnings.simplefilter("always", UserWarning)

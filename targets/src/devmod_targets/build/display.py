@@ -165,16 +165,13 @@ class Annotations(Progress):
 
     def __init__(self, inner: Progress, folder: str, *, err: bool = False) -> None:
         self._inner, self._folder, self._err = inner, folder, err
-        self._warnings: set[str] = set()
         self.begin, self.report, self.note, self.close = inner.begin, inner.report, inner.note, inner.close  # type: ignore[method-assign]
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         self._inner.add(result)
         for text in result.warnings:
-            if text not in self._warnings:
-                self._warnings.add(text)
-                _annotate("warning", str(result.job), text, self._path(result.job.source), err=self._err)
+            _annotate("warning", str(result.job), text, self._path(result.job.source), err=self._err)
         for text in result.reports:
             _annotate("notice", str(result.job), text, self._path(result.job.source), err=self._err)
         if result.failure is not None:

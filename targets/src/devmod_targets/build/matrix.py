@@ -129,8 +129,8 @@ def stale_skips(manifest: Manifest) -> Iterator[str]:
         kinds = {parse_target(text).kind for text in kernel.targets or manifest.targets} if kernel.skip else set()
         if stale := [each for each in kernel.skip if each not in kinds]:
             where = read_document(manifest.path).problem(("kernels", kernel.name, "skip"), "")
-            part = "this line" if len(stale) == len(kernel.skip) else "it from this line"
-            yield f"{manifest.path}:{where.line}: {where.key}: no target is of the kind {list_names(stale)}: delete {part}"
+            part = "" if len(stale) == len(kernel.skip) else "it from "
+            yield f"{manifest.path}:{where.line}: {where.key}: no target is of the kind {list_names(stale)}: delete {part}this line"
 
 
 # -- Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`; docs/design/build.md, The manifest).

@@ -161,10 +161,7 @@ def manifest_text(
         return suffix_of(source) in spec.languages
 
     # CUDA C++ alone makes no target of rocm: that is a choice of the user's.
-    own_specs = (
-        each for each in _specs(kinds) if kinds or any(is_own(each, suffix_of(source)) for source in sources if is_for(each, source))
-    )
-    specs = [spec for spec in own_specs if any(is_for(spec, source) for source in sources)]
+    specs = [spec for spec in _specs(kinds) if any(is_for(spec, each) and (kinds or is_own(spec, suffix_of(each))) for each in sources)]
     targets = targets or [_example(spec, sources) for spec in specs]
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:

@@ -9,7 +9,6 @@ from devmod.backend import compile_error
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import read_ptx
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
-from devmod_targets.authoring._request import arch_hint
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.cuda._checks import unresolved_function
@@ -98,9 +97,8 @@ def _run(request: CompileRequest, arguments: Sequence[str], files: Mapping[str, 
     if result.status:
         cpus = _CPUS.search(result.log)
         if cpus:
-            known = [name for name in cpus[1].split(", ") if name.startswith("sm_")]
-            text = f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {', '.join(known)}"
-            raise request.error(text + arch_hint(request.target.arch, "sm_", known.__contains__))
+            known = ", ".join(name for name in cpus[1].split(", ") if name.startswith("sm_"))
+            raise request.error(f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}")
         errors = [f"{match['place'] or request.name}: error: {match['text']}" for match in _messages(result, "error")]
         raise compile_error("cuda", _LANGUAGE, errors or [f"clang ended with status {result.status}"], result.log)
     return result

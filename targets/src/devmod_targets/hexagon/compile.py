@@ -206,9 +206,8 @@ def _arch(request: CompileRequest) -> str:
     target = request.target
     check_target_options(target, ("arch",))
     if target.arch not in ARCHS:
-        hint = arch_hint(target.arch, "v", ARCHS.__contains__)
-        text = f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}{hint}"
-        raise request.error(text)
+        text = f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}"
+        raise request.error(text + arch_hint(target.arch, "v", ARCHS.__contains__))
     return str(target.arch)
 
 

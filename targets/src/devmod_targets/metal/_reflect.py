@@ -391,8 +391,7 @@ class KernelReader:
     def _written(self) -> Mapping[Any, str]:
         """The result of `written_parameters` for the program."""
         own = (each for _, each in declarations(self._unit.cursor, is_in(MAIN)))
-        written = written_parameters(self._library, own, {MAIN: self._name})
-        return {place: metal_spelling(cast) for place, cast in written.items()}
+        return {place: metal_spelling(each) for place, each in written_parameters(self._library, own, {MAIN: self._name}).items()}
 
     def _attributes(self, cursor: Any) -> dict[str, str]:
         """Return the attributes of a declaration, as `Rewritten` has written them: the word and the text in its parentheses."""

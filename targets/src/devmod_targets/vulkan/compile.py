@@ -26,7 +26,6 @@ from devmod_targets.authoring import (
     warn_caller,
 )
 from devmod_targets.authoring._process import compiler_folder, run_program
-from devmod_targets.authoring._request import arch_hint
 from devmod_targets.vulkan import _slangpy
 
 if TYPE_CHECKING:
@@ -157,7 +156,6 @@ def environment_of(request: CompileRequest) -> Environment:
     if arch not in _ENVIRONMENTS:
         raise request.error(
             f"the target {str(target)!r} has the unknown architecture {arch!r}; expected {', '.join(_ENVIRONMENTS)} (default {_DEFAULT})"
-            + arch_hint(arch, "vulkan", _ENVIRONMENTS.__contains__)
         )
     return Environment(*_ENVIRONMENTS[arch])
 

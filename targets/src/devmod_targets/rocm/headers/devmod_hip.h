@@ -150,7 +150,7 @@ template <class T> devmod_function T devmod_shuffle(T value, int lane)
     __builtin_memcpy(&value, words, sizeof(T));
     return value;
 }
-/* A program may have its own template of this form, and that is another function, which clang calls after this one. */
+/* A program may have its own template of this form: that is another function, and clang prefers this one. */
 #define DEVMOD_GENERIC __attribute__((enable_if(true, "")))
 #define DEVMOD_WIDTH                                                                                             \
     __attribute__((diagnose_if(width > DEVMOD_WARP, "the width of a shuffle is at most the number of lanes of a wave, which is 32 here", "error")))
@@ -178,25 +178,6 @@ template <class M, class T> devmod_function T __shfl_sync(M, T value, int source
 template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC { return __shfl_up(value, delta, width); }
 template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC { return __shfl_down(value, delta, width); }
 template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC { return __shfl_xor(value, mask, width); }
-/* As in the vendors' headers, basic types have functions that are no templates. A program's own template is then never better. */
-#define DEVMOD_SHUFFLE(T, name, P)                                                                               \
-    devmod_function T name(T value, P lane, int width = warpSize) DEVMOD_WIDTH { return name<T>(value, lane, width); }
-#define DEVMOD_SHUFFLE_SYNC(T, name, P)                                                                          \
-    devmod_function T name(devmod_mask mask, T value, P lane, int width = warpSize) DEVMOD_WIDTH { return name<devmod_mask, T>(mask, value, lane, width); }
-#define DEVMOD_BASIC_TYPES(each, ...)                                                                            \
-    each(int, __VA_ARGS__) each(unsigned, __VA_ARGS__) each(long, __VA_ARGS__) each(unsigned long, __VA_ARGS__)  \
-    each(long long, __VA_ARGS__) each(unsigned long long, __VA_ARGS__) each(float, __VA_ARGS__) each(double, __VA_ARGS__)
-#if DEVMOD_SHUFFLES /* each of these functions is an instance of the template, with its assertion */
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE, __shfl, int)
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE, __shfl_up, unsigned)
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE, __shfl_down, unsigned)
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE, __shfl_xor, int)
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE_SYNC, __shfl_sync, int)
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE_SYNC, __shfl_up_sync, unsigned)
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE_SYNC, __shfl_down_sync, unsigned)
-DEVMOD_BASIC_TYPES(DEVMOD_SHUFFLE_SYNC, __shfl_xor_sync, int)
-#endif
-
 /* -- atomics: relaxed, for the block, the device or the system. The second argument is converted to the type of the first.
  *
  * The overloads are those of AMD's header. The templates are for all other types, such as long long.
@@ -208,14 +189,11 @@ template <class T> struct devmod_identity { typedef T type; };
     {                                                                                                            \
         return operation(address, value, __ATOMIC_RELAXED, scope);                                               \
     }
-#define DEVMOD_OVERLOAD(T, name)                                                                                 \
-    devmod_function T name(T *address, T value) { return name<T>(address, value); }
-#define DEVMOD_OVERLOADS(name)                                                                                   \
-    DEVMOD_OVERLOAD(int, name) DEVMOD_OVERLOAD(unsigned, name)                                                   \
-    DEVMOD_OVERLOAD(unsigned long, name) DEVMOD_OVERLOAD(unsigned long long, name)
-#define DEVMOD_FLOAT_OVERLOADS(name) DEVMOD_OVERLOAD(float, name) DEVMOD_OVERLOAD(double, name)
-#define DEVMOD_CAS(T, name)                                                                                      \
-    devmod_function T name(T *address, T expected, T desired) { return name<T>(address, expected, desired); }
+#define DEVMOD_OVERLOAD(T, name) devmod_function T name(T *address, T value) { return name<T>(address, value); }
+#define DEVMOD_INTEGERS(name) DEVMOD_OVERLOAD(int, name) DEVMOD_OVERLOAD(unsigned, name) DEVMOD_OVERLOAD(unsigned long, name) DEVMOD_OVERLOAD(unsigned long long, name)
+#define DEVMOD_FLOATS(name) DEVMOD_OVERLOAD(float, name) DEVMOD_OVERLOAD(double, name)
+#define DEVMOD_NUMBERS(name) DEVMOD_INTEGERS(name) DEVMOD_FLOATS(name)
+#define DEVMOD_CAS(T, name) devmod_function T name(T *address, T expected, T desired) { return name<T>(address, expected, desired); }
 #define DEVMOD_ATOMICS(suffix, scope)                                                                            \
     DEVMOD_ATOMIC(atomicAdd, __hip_atomic_fetch_add, suffix, scope)                                              \
     DEVMOD_ATOMIC(atomicExch, __hip_atomic_exchange, suffix, scope)                                              \
@@ -233,15 +211,11 @@ template <class T> struct devmod_identity { typedef T type; };
         __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED, scope); \
         return expected;                                                                                         \
     }                                                                                                            \
-    DEVMOD_OVERLOADS(atomicAdd##suffix) DEVMOD_FLOAT_OVERLOADS(atomicAdd##suffix)                                \
-    DEVMOD_OVERLOADS(atomicSub##suffix) DEVMOD_FLOAT_OVERLOADS(atomicSub##suffix)                                \
-    DEVMOD_OVERLOADS(atomicExch##suffix) DEVMOD_FLOAT_OVERLOADS(atomicExch##suffix)                              \
-    DEVMOD_OVERLOADS(atomicMin##suffix) DEVMOD_OVERLOAD(long long, atomicMin##suffix) DEVMOD_FLOAT_OVERLOADS(atomicMin##suffix) \
-    DEVMOD_OVERLOADS(atomicMax##suffix) DEVMOD_OVERLOAD(long long, atomicMax##suffix) DEVMOD_FLOAT_OVERLOADS(atomicMax##suffix) \
-    DEVMOD_OVERLOADS(atomicAnd##suffix) DEVMOD_OVERLOADS(atomicOr##suffix) DEVMOD_OVERLOADS(atomicXor##suffix)   \
-    DEVMOD_CAS(int, atomicCAS##suffix) DEVMOD_CAS(unsigned, atomicCAS##suffix)                                   \
-    DEVMOD_CAS(unsigned short, atomicCAS##suffix) DEVMOD_CAS(unsigned long, atomicCAS##suffix)                   \
-    DEVMOD_CAS(unsigned long long, atomicCAS##suffix) DEVMOD_CAS(float, atomicCAS##suffix) DEVMOD_CAS(double, atomicCAS##suffix) \
+    DEVMOD_NUMBERS(atomicAdd##suffix) DEVMOD_NUMBERS(atomicSub##suffix) DEVMOD_NUMBERS(atomicExch##suffix) DEVMOD_NUMBERS(atomicMin##suffix) \
+    DEVMOD_NUMBERS(atomicMax##suffix) DEVMOD_OVERLOAD(long long, atomicMin##suffix) DEVMOD_OVERLOAD(long long, atomicMax##suffix) \
+    DEVMOD_INTEGERS(atomicAnd##suffix) DEVMOD_INTEGERS(atomicOr##suffix) DEVMOD_INTEGERS(atomicXor##suffix)      \
+    DEVMOD_CAS(int, atomicCAS##suffix) DEVMOD_CAS(unsigned, atomicCAS##suffix) DEVMOD_CAS(unsigned short, atomicCAS##suffix) DEVMOD_CAS(float, atomicCAS##suffix) \
+    DEVMOD_CAS(unsigned long, atomicCAS##suffix) DEVMOD_CAS(unsigned long long, atomicCAS##suffix) DEVMOD_CAS(double, atomicCAS##suffix) \
     devmod_function unsigned atomicInc##suffix(unsigned *address, unsigned limit)                                \
     {                                                                                                            \
         unsigned before = *address, seen;                                                                        \

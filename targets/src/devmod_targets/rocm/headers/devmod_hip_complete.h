@@ -115,9 +115,9 @@ devmod_function void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
 DEVMOD_ATOMICS(_block, __HIP_MEMORY_SCOPE_WORKGROUP)
 DEVMOD_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM)
 template <class T> devmod_function T unsafeAtomicAdd(T *address, typename devmod_identity<T>::type value) { return atomicAdd(address, value); }
-DEVMOD_FLOAT_OVERLOADS(unsafeAtomicAdd)
+DEVMOD_FLOATS(unsafeAtomicAdd)
 template <class T> devmod_function T safeAtomicAdd(T *address, typename devmod_identity<T>::type value) { return atomicAdd(address, value); }
-DEVMOD_FLOAT_OVERLOADS(safeAtomicAdd)
+DEVMOD_FLOATS(safeAtomicAdd)
 
 /* -- integers */
 
