@@ -108,6 +108,18 @@ def test_run_compares_and_saves_on_each_kind(capsys: pytest.CaptureFixture[str],
     assert call(capsys, "run", *words, *results, "--atol", "1")[0] == 0
 
 
+@pytest.mark.row("R22")
+@pytest.mark.usefixtures("in_process")
+def test_a_raw_payload_with_its_metadata_runs(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    saxpy("opencl").write_to_file("raw.cl")
+    words = ["raw.cl", "saxpy", "y=zeros[8]", "x=random[8]", "a=2", "n=8", "--threads", "8"]
+    assert call(capsys, "run", *words)[1].splitlines()[1:] == ["y: float32[8]"]
+    assert "  best     opencl/cl  it fits opencl device 0; a compiler there" in call(capsys, "inspect", "raw.cl", "--here")[1]
+    status, out, _ = call(capsys, "verify", "raw.cl")
+    assert (status, out.splitlines()[0]) == (0, "payloads: 1 of 1 intact, 0 compared with a digest")
+    assert out.splitlines()[2].startswith("  ran             opencl/cl on opencl:0 ")
+
+
 @pytest.mark.usefixtures("in_process")
 def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first_device("opencl")

@@ -438,8 +438,6 @@ def test_the_file_of_a_package(trusted: str, folder: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("command", ["inspect", "view", "run", "verify", "bench", "bundle"])
 def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if command == "view":
-        pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the command, is not installed")
     signed("k/f.devmod")
     os.unlink("k/f.devmod.sig")
     options = {"run": ["f0"], "bundle": ["-o", "out.devmod"], "view": ["--no-open"]}.get(command, [])

@@ -40,6 +40,7 @@ def test_a_file_is_signed_and_checked(capsys: pytest.CaptureFixture[str], folder
     text = "acme.pem: the private key; keep it secret\nacme.pub: the public key, for the `keys` of a policy\n"
     assert (status, out, err) == (0, text, "")
     assert run(capsys, "keygen", "-o", "acme.pem") == (1, "", "devmod: error: acme.pub: File exists\n")
+    assert run(capsys, "keygen", "-o", "second.pem", "-q") == (0, "", "")
     Path("f.devmod").write_bytes(bundle())
     assert run(capsys, *SIGN, "3") == (0, "f.devmod.sig: acme/f, version 3; signed with acme.pem\n", "")
     name = policy(rule('["*.devmod"]'))

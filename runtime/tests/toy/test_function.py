@@ -261,12 +261,14 @@ def test_a_host_array_of_devmod_is_read_and_never_written() -> None:
     f, seen = one(Param("a", "buffer", "float32", "r"))
     f(constant, grid=1, block=1)
     assert toy.floats(seen[0]).tolist() == [0, 1, 2, 3]
-    g, _ = one(Param("a", "buffer", "float32"))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        g(constant, grid=1, block=1)
-    assert str(caught.value) == (
-        "the toy function 'f': argument 1 'a' is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)"
-    )
+    for extra, reason in ({}, ""), ({"const_cast": "k.cl:2: (int *)"}, ", since the cast 'k.cl:2: (int *)' removes its const"):
+        g, _ = one(Param("a", "buffer", "float32", "rw", extra=extra))
+        with pytest.raises(devmod.ArgumentError) as caught:
+            g(constant, grid=1, block=1)
+        assert str(caught.value) == (
+            f"the toy function 'f': argument 1 'a' is read-only, and the kernel may write to it{reason}; pass a copy, or "
+            "device.from_numpy(array)"
+        )
 
 
 WHOLE = np.zeros(24, "float32")

@@ -27,8 +27,9 @@ Examples:
 )
 @click.option("-o", "--output", metavar="FILE", required=True, type=click.Path(dir_okay=False), help="The file of the private key.")
 @click.option("--encrypt", is_flag=True, help="Ask for a passphrase that encrypts the private key.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
-def keygen(output: str, encrypt: bool) -> None:
+def keygen(output: str, encrypt: bool, quiet: bool) -> None:
     """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public half beside it, with the suffix .pub.
 
     No file is replaced. `devmod sign` also takes keys of ssh-keygen and openssl: Ed25519, and ECDSA with P-256.
@@ -36,8 +37,9 @@ def keygen(output: str, encrypt: bool) -> None:
     from devmod_trust._keys import write_new_key
 
     public = write_new_key(output, click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if encrypt else "")
-    echo(f"{output}: the private key; keep it secret")
-    echo(f"{public}: the public key, for the `keys` of a policy")
+    if not quiet:
+        echo(f"{output}: the private key; keep it secret")
+        echo(f"{public}: the public key, for the `keys` of a policy")
 
 
 @click.command(

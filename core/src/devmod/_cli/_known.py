@@ -45,7 +45,7 @@ KNOWN = {
     "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
     "bundle": Entry("Join files into one.", "devmod-targets"),
     "inspect": Entry("Show the modules of a file, what they need, and what runs here."),
-    "view": Entry("Show a file in the browser.", "devmod-webgpu"),
+    "view": Entry("Show a file in the browser.", "devmod-readers"),
     "doctor": Entry("Check what of devmod works here, and what to do about the rest."),
     "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
     "run": Entry("Run a function of a file, and compare or save its results.", "devmod-runtime", "devmod-opencl[pocl]"),

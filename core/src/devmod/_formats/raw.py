@@ -137,9 +137,11 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
     try:
         text = _read_bounded(beside)
     except FileNotFoundError:
+        is_source = os.path.splitext(path)[1][1:].lower() in spec.languages
+        compiles = f"; devmod.compile(pathlib.Path({path!r}), {spec.kind!r}) compiles a source" if is_source else ""
         raise FormatError(
             f"{path!r} has no metadata file: expected {beside!r}, which describes its functions. "
-            "Module.write_to_file writes both; source is compiled with devmod.compile",
+            f"Module.write_to_file writes both{compiles}",
             kind=spec.kind,
         ) from None
     try:

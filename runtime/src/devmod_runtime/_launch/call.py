@@ -9,7 +9,7 @@ from time import perf_counter
 from devmod import Local
 from devmod._values.dtypes import NUMBERS, describe_value
 from devmod.backend import ConversionError
-from devmod.errors import ArgumentError, LaunchError
+from devmod.errors import ArgumentError, LaunchError, quote_name
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view, plain_array
 from devmod_runtime._device.stream import Stream, current_stream
@@ -275,7 +275,8 @@ class Call:
         if bound:
             raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
         if argument.written and (problem := view.write_problem):
-            raise ConversionError(f"{problem}, and the kernel may write to it; pass a copy, or device.from_numpy(array)")
+            cast = f", since the cast {quote_name(str(argument.const_cast))} removes its const" if argument.const_cast else ""
+            raise ConversionError(f"{problem}, and the kernel may write to it{cast}; pass a copy, or device.from_numpy(array)")
         self._host_views.append((argument.number, view, argument.written))
         return None if argument.packed is None else argument.packed.fields(view.dtype, view.array.shape)
 
