@@ -5,9 +5,8 @@
 The source is the demo's softmax. Without devmod, the wheel's zig executes the same three steps with the same flags, and the signatures are
 not read. Each round runs all contenders; the figures are medians. A round trip is a prepared launch of an empty function and a wait. Its
 bound and that of a call in a batch are ratios to a bare round trip: a request for the clock, written to the pipe of a runner in the same
-emulator without devmod. Copies transfer 100 MB to memory that was touched before. Through shared memory, their bound is a ratio to
-NumPy's copy of the same bytes. Through the pipe, it is a ratio to the same bytes through the pipe of the program cat. The exit status is 1
-if a figure exceeds its bound. It is 0, with a message, if qemu-hexagon or ziglang is missing.
+emulator without devmod. Copies transfer 100 MB to memory that was touched before. Their bound is a ratio to NumPy's copy of the same bytes.
+The exit status is 1 if a figure exceeds its bound. It is 0, with a message, if qemu-hexagon or ziglang is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import numpy as np
@@ -41,8 +40,6 @@ MOST_COMPILE = 1.25
 MOST_CALL, MOST_IN_BATCH = 3.0, 0.1
 #: The most time of a copy through shared memory, of NumPy's copy.
 MOST_COPY = 1.7
-#: The most time of a copy through the pipe, of one through the pipe of cat.
-MOST_PIPE = 3.0
 
 
 def compile_without_devmod(folder: str) -> None:
@@ -119,9 +116,9 @@ def main() -> int:
 
     host = np.ones(SIZE, "uint8")
     array, back, other = device.from_numpy(host), np.ones(SIZE, "uint8"), np.ones(SIZE, "uint8")
-    pipe = start_runner(device.arch)
-    exchange = bare_exchange(pipe)
-    calls = median({"bare": exchange, "round trip": round_trip, "batch": batch}, max(rounds * 10, 10))
+    runner = start_runner(device.arch)
+    calls = median({"bare": bare_exchange(runner), "round trip": round_trip, "batch": batch}, max(rounds * 10, 10))
+    runner.close()
     copies = median(
         {"NumPy": lambda: np.copyto(other, host), "up": lambda: array.copy_from(host), "down": lambda: array.numpy(out=back)},
         min(rounds, 15),
@@ -140,13 +137,6 @@ def main() -> int:
         text = f"100 MB {name}, through shared memory (NumPy copies {bare:.1f} GB/s)"
         over = check(f"Hexagon, 100 MB {name}, through shared memory", bare / rate, MOST_COPY, of="NumPy's copy")
         rows.append((text, f"{rate:.1f} GB/s ({bare / rate:.2f})", f"{MOST_COPY}", over))
-    copies = copy_through_the_pipe(pipe, rounds)
-    pipe.close()
-    bare = copies.pop("cat")
-    for name, each in copies.items():
-        over = check(f"Hexagon, 100 MB {name}, through the pipe", each / bare, MOST_PIPE, of="a pipe to cat")
-        text = f"100 MB {name}, through the pipe (to cat: {SIZE / 1e9 / bare:.1f} GB/s)"
-        rows.append((text, f"{SIZE / 1e9 / each:.1f} GB/s ({each / bare:.2f})", f"{MOST_PIPE}", over))
     width = max(len(row[0]) for row in rows)
     for name, figure, limit, over in rows:
         print(f"{name:{width}}  {figure:>16}  {limit:>24}  {'OVER' if over else ''}")
@@ -154,14 +144,12 @@ def main() -> int:
 
 
 def start_runner(arch: str) -> Any:
-    """Return a runner whose memory the host does not map: it then copies through the pipe."""
+    """Return a runner of its own for bare exchanges: their replies are not devmod's."""
     from devmod_hexagon import _emulator
     from devmod_hexagon._runner import Runner
 
     runner = _emulator.runner(_emulator.find_emulator(), arch, "the runner", 1 << 28)
-    runner.request(Runner.free_bytes)
-    assert runner._runner is not None
-    runner._runner.shared = None
+    runner.request(Runner.free_bytes)  # starts it
     return runner
 
 
@@ -178,27 +166,6 @@ def bare_exchange(runner: Any) -> Callable[[], object]:
             left -= len(os.read(out, left))
 
     return exchange
-
-
-def copy_through_the_pipe(runner: Any, rounds: int) -> dict[str, float]:
-    """Return the seconds of both copies, and of one through the pipe of cat."""
-    from devmod_hexagon._runner import Runner
-
-    memory = runner.request(Runner.allocate, SIZE)
-    data = memoryview(bytearray(b"\1" * SIZE))
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0) as cat:
-        into = cat.stdin
-        assert into is not None
-        return median(
-            {"up": lambda: runner.write(memory, data), "down": lambda: runner.read(memory, data), "cat": lambda: write_all(into, data)},
-            min(rounds, 9),
-        )
-
-
-def write_all(pipe: IO[bytes], data: memoryview) -> None:
-    """Write all bytes: a write to a pipe may take less."""
-    while data.nbytes:
-        data = data[pipe.write(data) :]
 
 
 if __name__ == "__main__":

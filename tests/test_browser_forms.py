@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +123,28 @@ def test_the_form_has_a_field_for_each_argument_with_its_range(browser: Browser,
     assert browser.evaluate("return document.querySelector('.kernel').getAttribute('aria-label')") == "Run axpy"
 
 
+def test_an_integer_has_what_its_name_and_the_arrays_suggest(browser: Browser, tmp_path: Path) -> None:
+    names = ("n", "n_elements", "width", "rows", "steps", "radius", "kernel_size")
+    source = AXPY.replace("n: i32", ", ".join(f"{name}: i32" for name in names))
+    open_kernel(browser, tmp_path, source)
+
+    def values() -> Any:
+        fields = "[...document.querySelectorAll('.kernel .field')].filter((each) => each.querySelector('label code'))"
+        return browser.evaluate(f"return {fields}.map((each) => each.querySelector('input').value)")[1:]  # without alpha
+
+    assert values() == ["1024", "1024", "1024", "1", "1", "1", "1"]
+    browser.fill(argument("x", "Shape"), "77")  # the smaller array
+    assert values()[:3] == ["77", "77", "77"]
+    browser.fill(argument("x", "Shape"), "4 x 6")
+    assert values() == ["6", "24", "6", "4", "1", "1", "1"]
+    browser.fill(number("n"), "5")
+    browser.fill(argument("x", "Shape"), "")
+    browser.fill(argument("x", "Shape"), "50")
+    assert values() == ["5", "50", "50", "1", "1", "1", "1"]  # a number of the user's stays
+    press_run(browser)
+    assert problems(browser) == {}
+
+
 def test_random_numbers_follow_their_seed(browser: Browser, tmp_path: Path) -> None:
     open_kernel(browser, tmp_path, AXPY)
     seen = []
@@ -207,8 +230,7 @@ def test_a_file_of_raw_numbers_is_an_argument(browser: Browser, tmp_path: Path) 
     browser.wait("document.querySelector('.kernel .array input').value === '77'")
     browser.select(argument("y", "Fill"), "file")
     browser.files(argument("y", "File"), [str(tmp_path / "x.bin")])
-    browser.wait("document.querySelectorAll('.kernel .array input[type=text]')[2].value === '77'")
-    browser.fill(number("n"), "77")
+    browser.wait("document.querySelectorAll('.kernel .array input[type=text]')[2].value === '77'")  # and so is n
     for _ in range(2):  # the file is copied for each run
         press_run(browser)
         found = result(browser, "y")

@@ -23,7 +23,7 @@ from interruptible import interruptible_python
 import devmod
 from devmod import _cli
 from devmod.errors import DevmodError
-from devmod_webgpu._serve import Server
+from devmod_readers.view._serve import Server
 
 __all__ = ["checker", "policy"]
 
@@ -320,12 +320,12 @@ def test_the_commands_of_all_wheels_describe_themselves_as_the_table_of_core_doe
 
 @pytest.mark.row("R4")
 def test_the_command_of_an_excluded_wheel() -> None:
-    env = os.environ | {"DEVMOD_PLUGINS_DENY": "devmod-webgpu"}
+    env = os.environ | {"DEVMOD_PLUGINS_DENY": "devmod-readers"}
     done = subprocess.run([sys.executable, "-m", "devmod", "view", str(TREE)], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert re.fullmatch(
-        r"devmod: error: devmod\.commands\.view is not registered: devmod-webgpu \S+ provides it, and the environment variable "
-        r"DEVMOD_PLUGINS_DENY excludes it\. To use it, remove devmod-webgpu from DEVMOD_PLUGINS_DENY\n",
+        r"devmod: error: devmod\.commands\.view is not registered: devmod-readers \S+ provides it, and the environment variable "
+        r"DEVMOD_PLUGINS_DENY excludes it\. To use it, remove devmod-readers from DEVMOD_PLUGINS_DENY\n",
         done.stderr,
     )
 
@@ -340,7 +340,6 @@ def test_a_port_in_use(served: Server, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("from_stdin", [False, True])
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: bool, compress: str) -> None:
     """A compressed file is served without compression: browsers cannot decompress it."""
-    pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the page, is not installed")
     file = tmp_path / "k.devmod"
     devmod.save(devmod.loads(WHOLE), file, compress=compress)
     assert (file.read_bytes() == WHOLE) == (compress == "none")
@@ -382,11 +381,12 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: 
 def test_under_a_policy_the_bytes_that_were_checked_are_served(
     checker: object, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the page, is not installed")
     served: list[tuple[bool, bytes]] = []
     file = tmp_path / "k.devmod"
     file.write_bytes(WHOLE)
-    monkeypatch.setattr("devmod_webgpu._view._serve_plain", lambda each, *_: served.append((each.samefile(file), each.read_bytes())))
+    monkeypatch.setattr(
+        "devmod_readers.view._command._serve_plain", lambda each, *_: served.append((each.samefile(file), each.read_bytes()))
+    )
     assert refused(capsys, file) == f"devmod: error: {file} has no signature\n"
     (tmp_path / "k.devmod.sig").write_bytes(b"signed")
     assert _cli.main(["view", str(file)]) == 0

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+import devmod
+
+TOOLS = Path(__file__).parents[1] / "tools"
 #: Makes a module of each kind from a payload, and prints for each its class, and the digest of its bytes.
 MODULES = """
 import hashlib, json, sys
@@ -91,6 +94,47 @@ def test_without_the_runtime_the_errors_name_the_command_that_adds_it(environmen
     assert "pip install devmod-opencl" in loading
 
 
+GONE = """
+import sys
+from pathlib import Path
+import devmod
+sys.path.append(sys.argv[1])
+from environments import uninstall
+
+code, functions = b"kernel void k(global float *x) {}", {"k": devmod.FunctionInfo("k", ("handle",), ("blockIdx.x", "threadIdx.x"))}
+made = devmod.create("opencl", code, "cl", functions)
+file = devmod.dumps(made)
+used, new = devmod.loads(file), devmod.loads(file)
+devmod.load_from_bytes("opencl", made.save_to_bytes())
+used._real()
+uninstall(Path(sys.executable), sys.argv[2:])
+for call in (
+    lambda: new["k"],
+    lambda: used["k"],
+    lambda: made["k"],
+    lambda: devmod.create("opencl", code, "cl", functions)["k"],
+    lambda: devmod.create_with_fallback("opencl", code, "cl", functions)["k"],
+    lambda: devmod.load_from_bytes("opencl", made.save_to_bytes())["k"],
+):
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.row("R4", "R24")
+@pytest.mark.parametrize("names", [["devmod-opencl"], ["devmod-opencl", "devmod-runtime"], ["devmod-runtime"]], ids=" ".join)
+def test_a_runtime_that_is_uninstalled_in_a_running_process(names: list[str], environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    lines = box.run("-c", GONE, str(TOOLS), *names).splitlines()
+    key = "devmod.load_from_bytes.opencl"
+    miss = f"NotRegisteredError {key} is not registered: the OpenCL runtime is not installed. To add it: pip install devmod-opencl"
+    broken = f"PluginError {key} is broken: devmod-opencl {devmod.__version__}: importing devmod_runtime failed (ModuleNotFoundError: "
+    text = miss if "devmod-opencl" in names else broken
+    assert [line[: len(text)] for line in lines] == [text] * 6
+
+
 #: A kernel of each kind that doubles numbers, and what brings a device where there is no hardware.
 TWICE = {
     "opencl": ("twice.cl", "__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }", "pocl"),
@@ -166,7 +210,7 @@ def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(environment:
     backends = [*plugins, "devmod-host"]
     box = environment(wheels.direct("devmod-core"), *map(wheels.direct, backends), wheels.direct("devmod", *extras))
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
-    assert {row["distribution"] for row in listed} == {"devmod-runtime", "devmod-targets", *backends}
+    assert {row["distribution"] for row in listed} == {"devmod-readers", "devmod-runtime", "devmod-targets", *backends}
     assert {(row["group"], row["state"]) for row in listed} == {
         (row["group"], "needs devmod-conformance" if row["group"] == "devmod.conformance" else "ok") for row in listed
     }
@@ -182,7 +226,6 @@ def test_a_command_whose_wheel_is_missing_names_the_wheel(environment: Callable[
     for words, wheel, command in (
         (("conformance", "opencl"), "devmod-conformance", "devmod-conformance"),
         (("new-backend", "acme"), "devmod-conformance", "devmod-conformance"),
-        (("view", "kernels.devmod"), "devmod-webgpu", "devmod-webgpu"),
         (("compile", "k.cl", "-t", "opencl"), "devmod-targets", '"devmod-core[build]"'),
     ):
         assert box.run("-m", "devmod", *words, code=1) == (

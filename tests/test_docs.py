@@ -223,7 +223,7 @@ def test_the_page_explains_messages_that_the_code_has() -> None:
 # -- environment variables
 
 
-READERS = {"environment_text", "environment_flag", "environment_items", "read_number"}
+READERS = {"environment_text", "environment_flag", "environment_items", "environment_paths", "read_number"}
 
 
 def test_the_page_has_every_environment_variable_of_devmod_and_each_is_read_by_a_function_of_core() -> None:

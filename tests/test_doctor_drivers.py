@@ -38,7 +38,7 @@ def test_a_machine_with_the_driver_tells_its_files(kind: str) -> None:
 
 
 def test_no_driver_lists_each_place(tmp_path: Path) -> None:
-    found = rows("hexagon", PATH=f"{tmp_path}{os.pathsep}{tmp_path / 'b'}", DEVMOD_HEXAGON_QEMU="", DEVMOD_HEXAGON_ADDRESS="")
+    found = rows("hexagon", PATH=f"{tmp_path}{os.pathsep}{tmp_path / 'b'}", DEVMOD_HEXAGON_QEMU="")
     assert found["driver"] == ("not installed", f"not found: {tmp_path}/qemu-hexagon {tmp_path}/b/qemu-hexagon")
     assert found["devices"][1].endswith("Install it (Debian and Ubuntu: apt install qemu-user), or name it in DEVMOD_HEXAGON_QEMU")
     state, text = rows("vulkan", VK_DRIVER_FILES=f"{tmp_path}/a.json", VK_ICD_FILENAMES=f"{tmp_path}/a.json")["driver"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -212,6 +214,7 @@ TAKEN = {
     "_plugins.hooks",
     "_plugins.hooks.call",
     "_plugins.registry",
+    "_plugins.lookup.explain_import",
     "_plugins.registry.local_kinds",
     "_util.atomic.replacing",
     "_util.buffers.read_only_view",
@@ -230,6 +233,7 @@ TAKEN = {
     "_values.param.numpy_dtype",
     "_values.param.struct_dtype",
     "_values.info.block_text",
+    "_values.info.signature_text",
     "_values.param.kind_text",
     "_values.param.type_text",
     "_values.param.declaration_text",
@@ -256,6 +260,45 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
                         wrong.append(f"{module}: {ast.unparse(node)}")
     assert wrong == []
     assert taken == TAKEN
+
+
+#: Packages that a wheel imports and does not name: those of the program that calls the module, and those without which it does less or has an
+#: error with the command that installs them.
+GIVEN = {
+    *("pluggy", "devmod_conformance", "devmod_targets", "pytest", "hatchling", "PyInstaller"),
+    *("compression", "matplotlib", "ml_dtypes", "numpy", "PIL", "rich"),
+}
+
+
+@pytest.mark.parametrize("path", PROJECTS, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_a_wheel_names_what_it_imports_in_its_metadata(path: Path) -> None:
+    """Imports inside functions count too. A package of an extra counts as named."""
+    project = METADATA[path]
+    extras = project.get("optional-dependencies", {})
+    named = {
+        re.split(r"[^\w.-]", each)[0].lower().replace("_", "-")
+        for each in [*project.get("dependencies", []), *(each for extra in extras.values() for each in extra)]
+    }
+    imported: dict[str, str] = {}
+    own = {each.name for each in path.parent.glob("src/*")}
+    for module, file in modules().items():
+        if file.is_relative_to(path.parent / "src"):
+            for node, is_for_types in statements(file):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                imported |= {name.split(".")[0]: module for name in names if not is_for_types and not getattr(node, "level", 0)}
+    owners = {
+        **packages_distributions(),
+        "devmod": ["devmod-core"],
+        **{each: ["pyobjc-framework-metal"] for each in ("objc", "Foundation", "Metal")},
+        "libdispatch": ["pyobjc-framework-libdispatch"],
+    }
+    missing = {
+        f"{module} imports {name}"
+        for name, module in imported.items()
+        if name not in {*sys.stdlib_module_names, *own, *GIVEN}
+        and not {each.lower().replace("_", "-") for each in owners.get(name, [name])} & named
+    }
+    assert missing == set()
 
 
 def test_no_runtime_needs_the_build_side() -> None:
@@ -291,3 +334,27 @@ def test_the_build_side_pins_core_exactly_and_the_runtimes_by_a_lower_bound(path
         match = re.match(r"devmod-core(?:\[[^]]*\])?(.*)", requirement)
         if match:
             assert match[1] == (f"=={version}" if project["name"] in pinned else f">={version}"), requirement
+
+
+def test_no_part_is_larger_than_its_limit_or_smaller_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    import weight
+
+    assert weight.problems() == []
+    monkeypatch.setattr(weight, "limits", lambda: {"python": {"core": 10}, "words": {"docs": 1_000_000}})
+    core, docs = weight.counts()["python"]["core"], weight.counts()["words"]["docs"]
+    assert (
+        f"core has {core:,} lines of python, and tools/weight.toml allows 10: make it smaller. Only an issue raises the limit"
+        in weight.problems()
+    )
+    assert (
+        f"docs has {docs:,} words, and tools/weight.toml allows 1,000,000: write a row of {docs - 1_000_000:,} for the cut"
+        in weight.problems()
+    )
+
+
+def test_lines_of_code_are_counted_without_comments_and_docstrings() -> None:
+    from weight import code_lines
+
+    python = '"""Doc\nof two lines."""\n\n# comment\nx = """\n# text\n"""  # end\nif x:\n    def f():\n        "Doc."\n        return 1\n'
+    assert code_lines(python, "python") == 5
+    assert code_lines('/* a\n b */ int x; // c\n\nchar *s = "/*";\n// d\nint y; /* e */\n', "c") == 3

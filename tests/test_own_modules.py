@@ -30,12 +30,10 @@ CASES = {
     "numpy": ("devmod.const_loader({'w': memoryview(b'ab')}, {}).get_global('w').numpy()", "NumPy"),
     "backports": (f"devmod.dumps(devmod.compile({CL}, 'opencl'), compress='zstd')", "the file cannot be compressed: backports.zstd"),
     "fsspec": ("devmod.load('memory://k.devmod')", "'memory://k.devmod' cannot be read: ModuleNotFoundError: "),
-    "watchfiles": ("watch.watch_manifest('.', None, None)", "--watch cannot be used: watchfiles"),
     "devmod_opencl": ("devmod.device('opencl')", "devmod.device.opencl cannot be used: devmod-opencl "),
 }
 SCRIPT = """\
 import devmod
-import devmod_targets.build.watch as watch
 try:
     {call}
 except Exception as error:

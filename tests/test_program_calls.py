@@ -469,6 +469,11 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     ),
     "an output's shape": (lambda device: (X, W), {"y": np.zeros((5, 4), "float32")}, "the argument 'y' has the shape (5, 4), and the program returns (5, 8)"),
     "a read-only output": (lambda device: (X, W), {"y": np.broadcast_to(np.float32(0), (5, 8))}, "the argument 'y' is read-only, and the program writes to it"),
+    "an output that overlaps itself": (
+        lambda device: (X, W),
+        {"y": np.lib.stride_tricks.as_strided(np.zeros(8, "float32"), (5, 8), (0, 4))},
+        "the argument 'y' has elements that share memory (its strides are (0, 4)), and the program writes to it",
+    ),
     "an overlap": (lambda device: (X, W), {"y": X}, "the arguments 'x' and 'y' overlap, and the program writes to one of them"),
     "a text": (lambda device: (X, W, "1"), {}, "the argument 'epsilon': '1' is not a number"),
     "no number": (lambda device: (X, W, None), {}, "the argument 'epsilon': None is not a number"),

@@ -372,7 +372,7 @@ def test_run_makes_the_declared_shapes_and_returns_the_outputs(capsys: pytest.Ca
          "its lengths: 'rows', 'columns'"),
         (["rows=x"], "rows: expected numbers, got 'x'"),
         (["x=random", "rows=9223372036854775807"], "rows: expected numbers, got '9223372036854775807'"),
-        (["x=random", "weight=random[4]", "--save", "z=z.npy"], "normalize has no array 'z' to compare or to save; its arrays: 'x', 'weight', 'y'"),
+        (["x=random", "weight=random[4]", "--save", "z=z.npy"], "normalize has no array 'z' to compare, print or save; it has 'x', 'weight', 'y'"),
         (["x=random[2,8]", "weight=random[4]"], "the opencl program 'normalize': the argument 'weight' has the shape (4,); dimension 1 is 4, and "
          "expected is columns, which is 8"),
         (["x=random", "weight=random", "--threads", "8"], "the opencl program 'normalize': it takes no threads=: the steps of a program "

@@ -108,6 +108,18 @@ def test_run_compares_and_saves_on_each_kind(capsys: pytest.CaptureFixture[str],
     assert call(capsys, "run", *words, *results, "--atol", "1")[0] == 0
 
 
+@pytest.mark.row("R22")
+@pytest.mark.usefixtures("in_process")
+def test_a_raw_payload_with_its_metadata_runs(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    saxpy("opencl").write_to_file("raw.cl")
+    words = ["raw.cl", "saxpy", "y=zeros[8]", "x=random[8]", "a=2", "n=8", "--threads", "8"]
+    assert call(capsys, "run", *words)[1].splitlines()[1:] == ["y: float32[8]"]
+    assert "  best     opencl/cl  it fits opencl device 0; a compiler there" in call(capsys, "inspect", "raw.cl", "--here")[1]
+    status, out, _ = call(capsys, "verify", "raw.cl")
+    assert (status, out.splitlines()[0]) == (0, "payloads: 1 of 1 intact, 0 compared with a digest")
+    assert out.splitlines()[2].startswith("  ran             opencl/cl on opencl:0 ")
+
+
 @pytest.mark.usefixtures("in_process")
 def test_run_takes_a_picture_and_writes_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first_device("opencl")
@@ -189,6 +201,45 @@ def test_run_with_a_guard_finds_a_write_outside(capsys: pytest.CaptureFixture[st
     status, out, err = call(capsys, *words, "--guard")
     assert (status, out) == (1, "")
     assert err.startswith("devmod: error: the opencl function 'saxpy' has written outside of argument 1 'y': y[100] is ")
+    devmod.save(saxpy("opencl", CL.replace("x[i]", "x[i + 1]")), file)
+    words[4] = "x=fill:1[100]"
+    assert call(capsys, *words)[0] == 0
+    status, out, err = call(capsys, *words, "--guard")
+    assert (status, out) == (1, "")
+    assert err.startswith("devmod: error: the opencl function 'saxpy' has read outside of its arrays: y[99] is ")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_run_prints_arrays_and_lists_functions(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    words = ["run", file, "saxpy", "y=zeros[2000]", "x=fill:1[2000]", "a=2", "n=1999", "--threads", "2000", "--print", "y", "--print", "x"]
+    status, out, err = call(capsys, *words)
+    assert (status, err, out.splitlines()[1:]) == (
+        0,
+        "",
+        ["y: float32[2000]", "[2. 2. 2. ... 2. 2. 0.]", "x: float32[2000]", "[1. 1. 1. ... 1. 1. 1.]"],
+    )
+    assert json.loads(call(capsys, *words, "--json")[1])["printed"] == {"y": "[2. 2. 2. ... 2. 2. 0.]", "x": "[1. 1. 1. ... 1. 1. 1.]"}
+    text = "devmod: error: saxpy has no array 'z' to compare, print or save; it has 'y', 'x'\n"
+    assert call(capsys, *words[:-1], "z") == (1, "", text)
+    signature = "saxpy(y: float32* rw, x: float32* r, a: float32, n: uint32) any block"
+    assert call(capsys, "run", file) == (0, f"{signature}\n", "")
+    assert json.loads(call(capsys, "run", file, "--json")[1]) == {"functions": {"saxpy": signature}}
+
+
+@pytest.mark.parametrize("guard", [[], ["--guard"]])
+def test_run_and_verify_warn_of_missing_dimensions(capfd: pytest.CaptureFixture[str], tmp_path: Path, guard: list[str]) -> None:
+    first_device("vulkan")
+    body = "if (t.x < width && t.y < height) y[t.y * width + t.x] = 1;"
+    source = f"""[shader("compute")] [numthreads(16, 1, 1)] void rows(RWStructuredBuffer<int> y, uniform uint width, uniform uint height, uint3 t :
+        SV_DispatchThreadID) {{ {body} }}"""
+    devmod.save(devmod.compile(source, "vulkan", language="Slang"), tmp_path / "k.devmod")
+    text = "the vulkan function 'rows' reads its place in 2 dimensions, and the launch has 1; give all, such as threads=(100, 1)"
+    words = ["run", tmp_path / "k.devmod", "rows", "y=zeros[5,100]", "width=100"]
+    assert call(capfd, *words, "height=5", "--threads", "100", *guard)[2].count(f"devmod: warning: {text}\n") == 1
+    for options in (["height=5", "--threads", "100,5"], ["height=1", "--threads", "100"]):
+        assert "warning" not in call(capfd, *words, *options, *guard)[2]
+    (comparison,) = devmod.verify(devmod.load(tmp_path / "k.devmod")).functions["rows"]
+    assert (comparison.outcome, comparison.text) == ("ran", f"nothing to compare with; {text}")
 
 
 FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture), local:BYTES, or a tuple or dict as in Python"
@@ -219,7 +270,7 @@ FORMS = "a number, random, zeros, fill:NUMBER, a file (.npy, .npz:KEY, a picture
         (["y=zeros[8]", "x=zeros:int32[8]", "a=1", "n=8"], "the opencl function 'saxpy': argument 2 'x' "),
         (
             ["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "z=z.npy"],
-            "saxpy has no array 'z' to compare or to save; its arrays: 'y', 'x'",
+            "saxpy has no array 'z' to compare, print or save; it has 'y', 'x'",
         ),
         (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.txt"], "--save y=y.txt: expected a file .npy or a picture ("),
         (["y=zeros[8]", "x=zeros[8]", "a=1", "n=8", "--save", "y=y.png"], "--save y=y.png: expected height × width or "),
@@ -702,7 +753,7 @@ def test_verify_fails_if_no_candidate_can_be_launched(capsys: pytest.CaptureFixt
     source = b"__kernel void f(__global float *x) {}"
     devmod.save(devmod.create_with_fallback("opencl", source, "cl", {"f": info}), tmp_path / "k.devmod")
     status, out, err = call(capsys, "verify", tmp_path / "k.devmod")
-    assert (status, err, out.splitlines()[-1]) == (1, "", "no candidate could be launched")
+    assert (status, err, out.splitlines()[-1]) == (1, "devmod: warning: nothing was compared for 'f'\n", "no candidate could be launched")
 
 
 # -- bench

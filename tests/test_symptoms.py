@@ -24,6 +24,7 @@ from distributions import install
 import devmod
 from devmod._cli import main
 from devmod._plugins import discovery, registry
+from devmod.testing import assert_kernel
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "symptoms.md"
 ROWS = re.findall(r"^\| `(.+)` \| .+? \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
@@ -231,6 +232,11 @@ def forked() -> object:
     raise RuntimeError(os.read(reads, 10000).decode())
 
 
+def reads() -> object:
+    f = devmod.compile("kernel void f(global int *y, global const int *x) { *y = x[8]; }", "opencl")["f"].on(first_device("opencl"))
+    return assert_kernel(f, lambda y, x: y, [{"y": np.zeros(1, "int32"), "x": np.zeros(8, "int32"), "threads": 1}])
+
+
 def crash() -> object:
     first_device("opencl")
     devmod.save(
@@ -286,6 +292,7 @@ CASES: dict[str, Callable[[], object]] = {
     "large block": lambda: scale()(X, 1, grid=1, block=1_000_000),
     "memory": lambda: first_device("opencl").empty(1 << 50, "uint8"),
     "fork": forked,
+    "reads": reads,
     "crash": crash,
 }
 

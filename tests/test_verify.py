@@ -235,12 +235,44 @@ def test_a_write_outside_that_every_candidate_makes_with_the_sizes_of_verify_is_
 
 
 @pytest.mark.usefixtures("in_process")
+def test_a_read_outside_is_a_finding_unless_every_candidate_makes_it_with_the_sizes_of_verify() -> None:
+    reads = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global float *y, __global const float *x, int n) {\
+ y[get_global_id(0)] = x[get_global_id(0) + n * %s]; }"
+    both, outcomes = compare(*[reads % "16384"] * 2)
+    assert (both.ok, [outcome for outcome, _ in outcomes]) == (True, ["not compared"] * 2)
+    start = "every candidate does this for n=16 with sizes that devmod chose: the opencl function 'f' has read outside of its arrays: y["
+    assert outcomes[0][1].startswith(start)
+    one, outcomes = compare(reads % "1", reads % "16384")
+    assert (one.ok, [outcome for outcome, _ in outcomes]) == (False, ["ran", "reads outside"])
+
+
+@pytest.mark.usefixtures("in_process")
 def test_an_array_that_another_candidate_writes_is_compared() -> None:
     writes = "__kernel void f(__global float *y, __global float *z) { y[get_global_id(0)] = 5; z[get_global_id(0)] = 1; }"
     reads = "__kernel void f(__global const float *y, __global float *z) { z[get_global_id(0)] = 1 + 0 * y[get_global_id(0)]; }"
     for sources in ((writes, reads), (reads, writes)):
         verification, outcomes = compare(*sources)
         assert (verification.ok, outcomes[1][0], outcomes[1][1][:2]) == (False, "differs", "y[")
+
+
+@pytest.mark.parametrize(("element", "member"), [("uint", ""), ("struct { float v; uint x; }", ".x")])
+def test_an_array_without_a_type_has_that_of_another_candidate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, element: str, member: str
+) -> None:
+    source = f"typedef {element} E; __kernel {BLOCK.format(64)} void f(__global const %s *bytes, __global uint *y, int n)\
+ {{ int i = get_global_id(0); if (i < n) y[i] = ((__global const E *)bytes)[i]{member} + %s; }}"
+    _, outcomes = compare(source % ("void", 1), source % ("E", 1), source % ("void", 2))
+    assert [outcome for outcome, _ in outcomes] == ["reference", "agrees", "differs"]
+    _, outcomes = compare(*[source % (each, 1) for each in ("void", "E")], arguments={"bytes": "random[1000]", "n": 900})
+    assert [outcome for outcome, _ in outcomes] == ["reference", "agrees"]
+    # Two types are none, and one candidate is compared with nothing.
+    _, outcomes = compare(*[source % (each, 1) for each in ("void", "E", "float")])
+    assert outcomes[0] == ("not compared", "bytes: its type is unknown")
+    devmod.save(devmod.compile(source % ("void", 1), "opencl"), tmp_path / "k.devmod")
+    for strict in (False, True):
+        words = ["verify", tmp_path / "k.devmod", "bytes=random:uint8[8000]", "n=900", "--threads", "900", *["--strict"] * strict]
+        status, out, err = call(capsys, *words)
+        assert (status, err, " ran " in out) == (int(strict), "devmod: warning: nothing was compared for 'f'\n", True)
 
 
 @pytest.mark.usefixtures("in_process")

@@ -1,5 +1,7 @@
 """Run the tests of devmod-frameworks with PyTorch, JAX, tvm-ffi and TVM, which `make setup` does not install: they have 1 GB.
 
+The examples are compiled for cuda too, with the NVRTC that PyTorch's wheels for CUDA require.
+
     python tools/frameworks.py [--prepare] [pytest options]
 
 The environment stays between runs; --prepare makes it and runs nothing.
@@ -16,24 +18,27 @@ from setup import editable, fingerprint, group, interpreter
 
 #: Newer wheels of PyTorch need NVIDIA's. TVM calls the functions of tvm-ffi.
 PACKAGES = ("torch==2.13.0", "jax", "jax-tvm-ffi", "apache-tvm-ffi", "apache-tvm==0.27.0.post1")
+#: What PyTorch 2.13.0 for CUDA requires. The wheel of the CPU does not.
+NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
+TESTS = ("frameworks/tests", "targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment")
 
 
 def fill(python: Path) -> None:
     """Install into the environment."""
-    install(python, [*editable(), *group("test"), *PACKAGES], cached=True)
+    install(python, [*editable(), *group("test"), *PACKAGES, *NVRTC], cached=True)
 
 
 def main() -> int:
     """Run the tests and return the exit code."""
     try:
-        python = kept(ROOT / "build" / "frameworks", f"{interpreter()}{fingerprint()}{PACKAGES}", fill)
+        python = kept(ROOT / "build" / "frameworks", f"{interpreter()}{fingerprint()}{PACKAGES}{NVRTC}", fill)
     except InstallError as error:
         print(error)
         return 1
     if "--prepare" in sys.argv:
         return 0
-    print(f"== frameworks: the tests of devmod-frameworks with {', '.join(PACKAGES)}", flush=True)
-    return subprocess.call([str(python), "-m", "pytest", "frameworks/tests", "-q", *sys.argv[1:]], cwd=ROOT)
+    print(f"== frameworks: the tests of devmod-frameworks with {', '.join(PACKAGES)}, and the examples with {NVRTC[0]}", flush=True)
+    return subprocess.call([str(python), "-m", "pytest", *TESTS, "-q", *sys.argv[1:]], cwd=ROOT)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,6 @@ TESTS = (
     Need("spirv-cross", "writes Metal source from SPIR-V for the tests of Metal's reader", _program("spirv-cross")),
     Need("vulkan-validationlayers", "reports wrong uses of Vulkan", _vulkan("explicit_layer.d/VkLayer_khronos_validation.json")),
     Need("rocm-device-libs", "the math functions of double for AMD GPUs", Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/ocml.bc").exists),
-    Need("docker-registry", "a registry of containers for devmod push and devmod pull", _program("docker-registry")),
     Need("chromium", "WebGPU in a browser, and a second Vulkan driver", _program("chromium", "chromium-browser", "google-chrome")),
 )
 

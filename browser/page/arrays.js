@@ -11,8 +11,9 @@ const TYPES = { float32: "float32", int32: "int32", uint32: "uint32" };
  * Return the fields of a buffer.
  * @param {import("./devmod-webgpu/interface.js").Param} param
  * @param {number[]} known The shape that the form suggests.
+ * @param {() => void} changed Called when the shape may have changed.
  */
-export function arrayField(param, known) {
+export function arrayField(param, known, changed) {
   const { name, type, access, align } = param;
   const types = type ? null : labelled("Elements", selection(TYPES));
   const element = () => elementOf(type || types.input.value, align);
@@ -27,7 +28,9 @@ export function arrayField(param, known) {
   const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }), "floats from 0 to 1, integers from 0 to 255");
   const suggest = ({ shape: found }) => {
     if (countOf(shape.input.value) !== countOf(found.join(" "))) shape.input.value = found.join(" × ");
+    changed();
   };
+  shape.input.addEventListener("input", changed);
   const decode = (file) => fromFile(element(), file);
   const file = fileField("File", {}, "little-endian; an image gives the shape", decode, suggest, () => types?.input.value);
   const update = () => {
@@ -63,6 +66,7 @@ export function arrayField(param, known) {
     fields: all,
     main: shape,
     read,
+    lengths: () => (least ? null : lengthsIn(shape.input.value).map(Number)),
     type: () => structs || types.input.value,
   };
 }

@@ -60,10 +60,16 @@ function newForm(module, name, info) {
   const size = target ? imageSize(target) : flat ? [64, 64] : [1024];
   /** A chosen picture gives its size to the other images and the launch, where the user has entered none. */
   const suggest = (lengths) => {
-    for (const part of parts) part.resize?.(lengths);
+    for (const part of parts) (part.resize ?? part.fit)?.(lengths);
     if (target?.type === "2d") launch.resize(lengths.join(" × "));
   };
-  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest));
+  /** Numbers follow the shape of the smallest array, so that none of them is beyond an array. */
+  const fit = () => {
+    const shapes = parts.map((part) => part.lengths?.()).filter((lengths) => lengths?.every((each) => each > 0));
+    const [smallest] = shapes.sort((one, other) => productOf(one) - productOf(other));
+    if (smallest) for (const part of parts) part.fit?.(smallest.toReversed());
+  };
+  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest, fit));
   const constants = constantFields(info.interface?.extra.constants);
   const launch = launchFields(block, size.join(" × "));
   const status = el("p", { class: "quiet", role: "status" });
@@ -175,18 +181,31 @@ function destroyImages(values) {
   for (const value of values) if (value instanceof Image) value.destroy();
 }
 
-function fieldOf(param, size, suggest) {
+const productOf = (lengths) => lengths.reduce((product, length) => product * length, 1);
+
+/** The names of integers that are lengths of arrays, without their underscores. */
+const WIDTH = /^(w|width|cols|columns|ncols|nx|stride|pitch|lda|ldb|ldc)$/;
+const HEIGHT = /^(h|height|rows|nrows|ny)$/;
+const COUNT = /^(argument \d+|n|m|k|num|count|size|len|length|total|limit|end|numel|items|elements|(n|num)(elements|items))$/;
+
+/** Return the text of a number: of an integer what its name suggests for arrays of a size, x first; 1 for other numbers. */
+function suggested({ name, type }, [width, height = 1, ...rest]) {
+  const word = /^u?int(16|32|64)(x|$)/.test(type) ? name.toLowerCase().replaceAll("_", "") : "";
+  if (COUNT.test(word)) return String(word.length > 1 ? productOf([width, height, ...rest]) : width); // n, m and k are sides of matrices
+  return String(WIDTH.test(word) ? width : HEIGHT.test(word) ? height : 1);
+}
+
+function fieldOf(param, size, suggest, fit) {
   if (param.kind === "image") return imageField(param, suggest);
   if (param.kind === "sampler") return samplerField(param);
-  if (param.kind === "buffer") return arrayField(param, size.toReversed());
+  if (param.kind === "buffer") return arrayField(param, size.toReversed(), fit);
   const bytes = /^uint8x(\d+)$/.exec(param.type);
   const isStruct = bytes !== null && (param.members.length > 0 || param.align > 0 || Number(bytes[1]) > 4);
   const part = isStruct
     ? structField(param.name, Number(bytes[1]), param.members)
-    : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(size[0]) : "1");
-  const side = /^u?int32$/.test(param.type) ? ["width", "height"].indexOf(param.name) : -1;
-  const suggestSide = suggestionOf(part.fields[0]?.input ?? {});
-  return { ...part, isGroup: isStruct, main: part.fields[0], resize: (lengths) => side >= 0 && suggestSide(String(lengths[side])) };
+    : numberField(param.name, param.type, suggested(param, size));
+  const follow = suggestionOf(part.fields[0]?.input ?? {});
+  return { ...part, isGroup: isStruct, main: part.fields[0], fit: (lengths) => !isStruct && follow(suggested(param, lengths)) };
 }
 
 /** Return the fields of the constants (WGSL's override). An empty field leaves the default of the shader. */

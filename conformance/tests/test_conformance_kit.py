@@ -18,6 +18,7 @@ from devmod_toy._conformance import ToyConformance
 from distributions import install
 from toy.backend import ALLOWED, conformance, environment, put, put_least, put_map, results
 from toy_faults import FAULTS
+from toy_faults._fault import Fault
 
 import devmod
 import devmod_conformance as kit
@@ -160,7 +161,7 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(chosen: list[st
         **dict.fromkeys(("R2-aliases", "R2-formats", "R14", "R17", "R18", "R19-forms", "R19-keys", "R19-refused", "R22-round"), no_target),
         **dict.fromkeys(("R22-clash", "R23-same-kind", "R25-fallback", "R26", "R28", "R31-once", "R31-used", "R40-wraps"), no_target),
         **dict.fromkeys(("R30-files", "R40-example"), no_target),
-        **dict.fromkeys(("R30-build", "R32-once", "R32-failure"), no_builds),
+        **dict.fromkeys(("R30-build", "R32-once", "R32-load", "R32-failure"), no_builds),
         **dict.fromkeys(NEED_DEVICES, no_devices),
         **NO_IMAGES,
         "R34-names": "no called function has an interface with a name for each argument",
@@ -219,6 +220,13 @@ def test_a_wrong_backend_fails_the_row_for_its_fault(name: str, tmp_path: Path, 
     assert {row: outcome for row, (outcome, _) in found.items()} == dict.fromkeys(fault.rows, "failed")
     reason = found[fault.rows[0]][1]
     assert matches(reason, fault.reason), reason
+
+
+def test_a_pool_that_clears_memory_and_a_build_for_each_function_conform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = [*FAULTS["late_zeros"].changes[:1], *FAULTS["builds_twice"].changes[:1]]
+    monkeypatch.setitem(FAULTS, "late_zeros", Fault(("R32-once", "R32-load", "R37-zeros"), "", changes=changes))
+    found = outcomes("late_zeros", put(tmp_path / "site", "late_zeros"), tmp_path / "cache", ToyConformance.timeout, monkeypatch)
+    assert found == dict.fromkeys(("R32-once", "R32-load", "R37-zeros"), ("passed", ""))
 
 
 def test_every_row_has_a_backend_that_fails_it() -> None:

@@ -304,7 +304,7 @@ def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:
         file.write(head + blob)
         file.truncate(len(head) + size)
     module = devmod.load(path)  # the digest in the index is of the first bytes alone: to hash all would be an error
-    assert (module.kind, module.functions, len(module.code)) == ("opencl", {}, 2**32 - 1)
+    assert (module.kind, module.functions, module.size) == ("opencl", {}, size)  # type: ignore[attr-defined]
 
 
 def test_computed_imports_are_requested_once() -> None:

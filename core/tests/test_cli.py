@@ -87,7 +87,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "build": "Build the kernels of a manifest into one file.",
         "bundle": "Join files into one.",
         "inspect": "Show the modules of a file, what they need, and what runs here.",
-        "view": "Show a file in the browser. (pip install devmod-webgpu)",
+        "view": "Show a file in the browser. (pip install devmod-readers)",
         "doctor": "Check what of devmod works here, and what to do about the rest.",
         "devices": "List the devices of the installed runtimes.",
         "run": "Run a function of a file, and compare or save its results.",
@@ -97,8 +97,6 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "keygen": "Make a key that signs files. (pip install devmod-trust)",
         "sign": "Sign files, for policies to check. (pip install devmod-trust)",
         "check": "Check the signatures of a file. (pip install devmod-trust)",
-        "push": 'Upload a file to a registry. (pip install "devmod-trust[oci]")',
-        "pull": 'Get a file from a registry. (pip install "devmod-trust[oci]")',
         "plugins": "List the installed plugins and their problems.",
         "cache": "Show the sizes of the caches on the disk, and clear them.",
         "conformance": "Check a backend against the contract, row by row.",
@@ -111,7 +109,7 @@ def test_a_known_command_whose_wheel_is_missing_names_it(capsys: pytest.CaptureF
     assert run(capsys, "view", "k.devmod") == (
         1,
         "",
-        "devmod: error: the command 'view' cannot run: devmod-webgpu is not installed. To add it: pip install devmod-webgpu\n",
+        "devmod: error: the command 'view' cannot run: devmod-readers is not installed. To add it: pip install devmod-readers\n",
     )
 
 
@@ -294,11 +292,9 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
         ("folder", "Is a directory"),
         ("k.devmod", "'{path}' is not a bundle: it does not begin with the magic bytes of a .devmod file"),
         ("k.xyz", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"),
-        (
-            "k.ptx",
-            "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. "
-            "Module.write_to_file writes both; source is compiled with devmod.compile",
-        ),
+        ("k.slang", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx. devmod compile {path} -t cuda compiles a source"),
+        ("k.cl", "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both; devmod compile {path} -t opencl compiles a source"),
+        ("k.hsaco", "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. Module.write_to_file writes both"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_inspected(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, said: str) -> None:

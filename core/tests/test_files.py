@@ -235,7 +235,7 @@ def test_a_payload_without_metadata(tmp_path: Path) -> None:
     meta = str(tmp_path / "k.tvm_meta.json")
     assert str(caught.value) == (
         f"{str(path)!r} has no metadata file: expected {meta!r}, which describes its functions. "
-        "Module.write_to_file writes both; source is compiled with devmod.compile"
+        f"Module.write_to_file writes both; devmod.compile(pathlib.Path({str(path)!r}), 'opencl') compiles a source"
     )
     with pytest.raises(FileNotFoundError):
         read_payload(spec, str(tmp_path / "none.cl"), "cl")

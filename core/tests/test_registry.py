@@ -76,6 +76,33 @@ def test_a_hit_is_cached_and_a_miss_is_not(site: Path) -> None:
     assert type(devmod.load_from_bytes(kind, b"")) is type(result)
 
 
+@pytest.mark.row("R4")
+@pytest.mark.parametrize("missing", ["{package}.more", "devmod_runtime.more", "unknown_module"])
+@pytest.mark.parametrize("group", ["devmod.create", "devmod.load_from_bytes", "devmod.load_from_file", "devmod.device"])
+def test_an_import_of_a_distribution_that_was_uninstalled_has_the_text_of_a_miss(
+    site: Path, tmp_path: Path, group: str, missing: str
+) -> None:
+    kind = fresh()
+    package = f"acme_{kind}"
+    info = plugin(site, kind, f"def entry(*values):\n    import {missing.format(package=package)}\n", group=group)
+    file = tmp_path / f"x.{kind}"
+    file.write_bytes(b"")
+    call = {
+        "devmod.create": lambda: devmod.create(kind, b"", "x", {}),
+        "devmod.load_from_bytes": lambda: devmod.load_from_bytes(kind, b""),
+        "devmod.load_from_file": lambda: devmod.load_from_file(file),
+        "devmod.device": lambda: devmod.device(kind),
+    }[group]
+    with pytest.raises(devmod.PluginError if missing.startswith("devmod") else ModuleNotFoundError):
+        call()
+    uninstall(info)
+    with pytest.raises(ModuleNotFoundError if missing == "unknown_module" else devmod.NotRegisteredError) as caught:
+        call()
+    if missing != "unknown_module":
+        assert str(caught.value).startswith(f"{group}.{kind} is not registered, and no known distribution provides it; ")
+        assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
 @pytest.mark.row("R1")
 @pytest.mark.parametrize(
     ("group", "arguments"),

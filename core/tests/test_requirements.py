@@ -13,7 +13,7 @@ from devmod.targets.vulkan.architecture import capability_name
 #: An interface with everything that has a limit.
 INTERFACE = Interface(
     [
-        Param("x", "buffer", "float32", at=(2, 0)),
+        Param("x", "buffer", "float32", at=(2, 0), size=256),
         Param("y", "buffer", "float32", "w", at=(0, 1)),
         Param("settings", "uniform", "uint8x48", at=(0, 2)),
         Param("seen", "image", "2d", "r", at=(0, 3)),
@@ -34,6 +34,8 @@ AMOUNTS = {
     "block": 96,
     "subgroups": 3,
     "shared_memory": 4096,
+    "array": 256,
+    "storage": 256,
     "push_constants": 96,
     "uniform": 64,
     "sets": 4,

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from distributions import install
 from stored import file_of
 from work import assert_linear
 
@@ -158,6 +159,21 @@ def test_the_runtime_gets_shaders_that_share_memory(register: Callable[[str, str
 
 @pytest.mark.row("R24")
 def test_a_runtime_that_only_loads_bytes_gets_them(register: Callable[[str, str, object], None]) -> None:
+    loaders = Loaders()
+    register("devmod.load_from_bytes", "metal", loaders.load_from_bytes)
+    assert devmod.loads(devmod.dumps(one_source())).get_function("k3") == "k3"
+    assert loaders.wires == [one_source().save_to_bytes()]
+
+
+@pytest.mark.row("R9", "R24")
+def test_shaders_of_one_distribution_are_not_created_by_another(
+    register: Callable[[str, str, object], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader may be chosen, and `create` of another distribution need not know what it loads."""
+    create = "def create(*arguments): raise AssertionError('called')\n"
+    install(tmp_path, "acme-metal", groups={"devmod.create": {"metal": "acme_metal:create"}}, modules={"acme_metal": create})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
     loaders = Loaders()
     register("devmod.load_from_bytes", "metal", loaders.load_from_bytes)
     assert devmod.loads(devmod.dumps(one_source())).get_function("k3") == "k3"

@@ -12,6 +12,7 @@ import os
 import sys
 import types
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from support import sample
 import devmod
 from devmod import interop
 from devmod._cli import main
-from devmod.backend import create_own, load_stored, loads_own
+from devmod.backend import create_own, find_spec, load_stored, loads_own, policies, read_payload
 from devmod.errors import TrustError
 
 FILE = devmod.dumps(Raw("first", b"1", functions=("f",)))
@@ -42,11 +43,11 @@ def test_a_file_is_asked_about_once_when_it_is_opened(checker: Any, policy: str,
     (tmp_path / "store").mkdir()
     Path("store/k").write_bytes(FILE)
     Path("k.devmod").symlink_to("store/k")
-    assert refusal(lambda: devmod.load("k.devmod")) == f"{tmp_path}/store/k has no signature"
-    assert checker.asked == [(f"{tmp_path}/store/k", "", HEAD, len(FILE), None, (policy,))]
+    assert refusal(lambda: devmod.load("k.devmod")) == f"{tmp_path}/k.devmod has no signature"
+    assert checker.asked == [(f"{tmp_path}/k.devmod", "", HEAD, len(FILE), None, (policy,))]
     Path("k.devmod.sig").write_bytes(b"signed")
     module = devmod.load("k.devmod")
-    assert checker.asked[1:] == [(f"{tmp_path}/store/k", "", HEAD, len(FILE), b"signed", (policy,))]
+    assert checker.asked[1:] == [(f"{tmp_path}/k.devmod", "", HEAD, len(FILE), b"signed", (policy,))]
     with pytest.raises(devmod.NotRegisteredError):
         module["f"]
     assert (len(checker.asked), module.save_to_bytes()) == (2, b"1")
@@ -104,7 +105,8 @@ def test_the_commands_refuse_a_file_that_no_policy_takes(checker: Any, capsys: p
 
 @pytest.mark.row("R46")
 def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, fmt, fmap = sample("opencl")
+    (code, fmt, fmap), spec = sample("opencl"), find_spec("opencl")
+    assert spec is not None
     Path("k.cl").write_bytes(code)
     blob = interop.tvm.dump_imports(create_own("opencl", code, fmt, {"add_kernel": fmap["add"]}))
     calls = {
@@ -115,7 +117,10 @@ def test_payloads_without_an_index_are_asked_about(checker: Any, tmp_path: Path,
             lambda: interop.tvm.load_module_bytes("opencl", b""),
             lambda: interop.tvm.load_imports(blob),
         ),
-        f"{tmp_path}/k.cl": (lambda: interop.tvm.load_library("k.cl"),),
+        f"{tmp_path}/k.cl": (
+            lambda: interop.tvm.load_library("k.cl"),
+            lambda: read_payload(spec, "k.cl", "cl"),
+        ),
     }
     assert interop.tvm.load_imports(blob).functions
     monkeypatch.setenv("REFUSE_RAW", "1")
@@ -227,6 +232,64 @@ def test_trust_adds_a_policy_for_this_process_and_those_that_it_starts(tmp_path:
         devmod.trust("d:e.toml")
     assert str(caught.value) == f"trust(policy): the path {str(tmp_path / 'd:e.toml')!r} has ':', which separates paths in DEVMOD_TRUST"
     assert os.environ["DEVMOD_TRUST"] == known
+
+
+@pytest.mark.row("R46")
+def test_threads_that_add_policies_at_once_lose_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [f"p{number}.toml" for number in range(160)]
+    for name in names:
+        Path(name).touch()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(60):  # without a lock, a policy is lost in one of seven
+            monkeypatch.setenv("DEVMOD_TRUST", "")
+            with ThreadPoolExecutor(8) as threads:
+                [*threads.map(lambda first: [devmod.trust(name) for name in names[first::8]], range(8))]
+            assert sorted(policies()) == sorted(str(tmp_path / name) for name in names)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.row("R46")
+def test_a_fork_adds_a_policy_while_a_thread_of_its_parent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = """
+import os, signal, devmod
+from threading import Event, Thread, current_thread
+from devmod.backend import policies
+held, forked = Event(), Event()
+class Slow(type(os.environ)):
+    def __setitem__(self, name, value):
+        if current_thread() is thread:
+            held.set(), forked.wait()
+        super().__setitem__(name, value)
+os.environ.__class__ = Slow
+thread = Thread(target=devmod.trust, args=("a.toml",))
+thread.start(), held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(120), devmod.trust("b.toml"), os._exit(len(policies()))
+forked.set(), thread.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(policies()))
+"""
+    for name in ("a.toml", "b.toml"):
+        Path(name).touch()
+    assert run(code, [], tmp_path / "cache", {"DEVMOD_TRUST": ""}, tmp_path)[0] == "1 1\n"
+
+
+@pytest.mark.row("R46")
+@pytest.mark.parametrize("name", ["t.toml ", " t.toml", "t.toml\n"])
+def test_white_space_is_part_of_the_name_of_a_policy(name: str, checker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in (name, "t.toml"):
+        Path(each).touch()
+    for before in ("", "  "):
+        monkeypatch.setenv("DEVMOD_TRUST", before)
+        devmod.loads(FILE)
+        devmod.trust(name)
+        assert refusal(lambda: devmod.loads(FILE))
+        assert checker.asked[-1][-1] == (str(tmp_path / name),)
 
 
 @pytest.mark.row("R46")

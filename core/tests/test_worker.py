@@ -92,8 +92,32 @@ def test_the_end_of_a_process_ends_the_programs_that_it_has_started(tmp_path: Pa
     _wait_for_end(status)
 
 
+#: In a program: a fork that remains until the standard input ends.
+FORK = "if os.fork() == 0: sys.stdin.read(); os._exit(0)\n"
+#: In a program: two forks of another thread, each while a pipe of the worker is made, or at most half a second later if it must wait.
+FORK_BETWEEN = """
+def pipe(make=os.pipe):
+    ends = make()
+    if len(forks) < 2:
+        forks.append(threading.Thread(target=exec, args=(FORK, globals())))
+        forks[-1].start()
+        forks[-1].join(0.5)
+    return ends
+def start(*arguments, start=subprocess.Popen, **keywords):
+    for fork in forks:
+        fork.join()  # Python's own pipe in Popen must not be in a fork: it waits for its end
+    return start(*arguments, **keywords)
+forks = []
+os.pipe, subprocess.Popen = pipe, start
+"""
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
-def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "then"), [("", ""), ("", FORK), (FORK_BETWEEN, "")], ids=["no fork", "a fork", "a fork of another thread at the start"]
+)
+def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(first: str, then: str, tmp_path: Path) -> None:
+    """Also where a fork of that one remains."""
     (tmp_path / "hanging.py").write_text(
         "import ctypes, os, subprocess\nfrom devmod.worker import answer_items\n"
         "def function(item):\n"
@@ -102,16 +126,31 @@ def test_a_process_whose_item_hangs_ends_with_the_one_that_started_it(tmp_path: 
         "def main(request):\n    answer_items(request, function)\n"
     )
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from devmod.worker import answers\n"
-        "for answer, _ in answers('hanging', [0, 1], None): print(*answer, flush=True)"
+        f"import os, subprocess, sys, threading; sys.path.insert(0, sys.argv[1]); from devmod.worker import answers\nFORK = {FORK!r}\n{first}\n"
+        f"for answer, _ in answers('hanging', [0, 1], None):\n    {then}    print(*answer, flush=True)"
     )
-    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+    _kill([sys.executable, "-W", "ignore", "-c", program, str(tmp_path)], 2)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+def test_a_guarded_program_ends_with_a_process_whose_fork_remains() -> None:
+    program = (
+        "import os, subprocess, sys; from devmod.worker import guarded_group\n"
+        f"with guarded_group() as group:\n    process = subprocess.Popen(['sleep', '1000'], process_group=group)\n    {FORK}"
+        "    print(process.pid, group, flush=True)\n    process.wait()"
+    )
+    _kill([sys.executable, "-c", program], 2)
+
+
+def _kill(command: list[str], count: int) -> None:
+    """Kill a program that prints the numbers of so many processes, and wait for their end."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         states = [Path(f"/proc/{number}/stat") for number in process.stdout.readline().split()]
-        assert [each.exists() for each in states] == [True, True]
+        assert [each.exists() for each in states] == [True] * count
         process.kill()
-    for each in states:
-        _wait_for_end(each)
+        for each in states:
+            _wait_for_end(each)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is a function of Linux")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import devmod
 import devmod_frameworks.jax as frameworks
 
 __all__ = ["path_fixture"]
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")  # JAX reads it when it opens its devices
 
 
 @pytest.fixture(name="ops", scope="session")
@@ -93,6 +96,53 @@ def test_vmap_calls_the_program_for_each_element(ops: Any, w: jax.Array) -> None
     grads = jax.vmap(jax.grad(lambda x: ops.weigh(x, w).sum()))(x)
     np.testing.assert_allclose(grads, jnp.broadcast_to(w, x.shape))
 
+    np.testing.assert_allclose(jax.vmap(jax.vmap(ops.weigh, (0, None)), (None, 1))(x, jnp.stack([w, w + 1], 1))[1], x * (w + 1), rtol=1e-6)
+    assert jax.vmap(ops.shift)(jnp.zeros((2, 3)), jnp.asarray([1, 2])).tolist() == [[1] * 3, [2] * 3]
+    assert jax.vmap(ops.shift, (None, 0))(jnp.zeros(1), jnp.asarray([1, 2])).tolist() == [[1], [2]]
+    assert jax.vmap(ops.weigh, (0, None))(x[:0], w).shape == (0, 3, 8)
+
+
+def test_calls_outside_of_jit_compile_nothing_again(ops: Any, x: jax.Array, w: jax.Array) -> None:
+    batch, compiled = jnp.stack([x, x]), []
+
+    def record(name: str, *_: Any, **__: Any) -> None:
+        compiled.extend([name] if name.endswith("backend_compile_duration") else [])
+
+    calls = [
+        lambda number: ops.weigh(x, w),
+        lambda number: ops.shift(w, number),
+        lambda number: ops.ramp(4, number),
+        lambda number: jax.vjp(ops.weigh, x, w)[1](x),
+        lambda number: jax.vmap(ops.weigh, (0, None))(batch, w),
+        lambda number: jax.vmap(jax.vmap(ops.shift, (0, None)), (0, None))(batch, 3),
+    ]
+    jax.monitoring.register_event_duration_secs_listener(record)
+    try:
+        jax.jit(lambda x: x * 3.25)(x)
+        assert compiled, "JAX reports what it compiles under another name"
+        for call in calls:
+            call(1)
+            compiled.clear()
+            for number in (1, 2, 3):
+                call(number)
+            assert compiled == []
+    finally:
+        jax.monitoring.unregister_event_duration_listener(record)
+
+
+@pytest.mark.parametrize("wrap", [lambda function: function, jax.jit])
+def test_shards(ops: Any, x: jax.Array, w: jax.Array, wrap: Any) -> None:
+    spec, none = jax.sharding.PartitionSpec("d"), jax.sharding.PartitionSpec()
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("d",))
+    x = x[: len(jax.devices())]
+    function = jax.shard_map(ops.weigh, mesh=mesh, in_specs=(spec, none), out_specs=spec)
+    np.testing.assert_allclose(wrap(function)(x, w), x * w, rtol=1e-6)
+    grads = wrap(jax.grad(lambda *args: function(*args).sum(), (0, 1)))(x, w)
+    np.testing.assert_allclose(grads[0], jnp.broadcast_to(w, x.shape))
+    np.testing.assert_allclose(grads[1], x.sum(0), rtol=1e-6)
+    with pytest.raises(ValueError, match="out_specs"):  # a result of each shard is not one of all
+        wrap(jax.shard_map(ops.weigh, mesh=mesh, in_specs=(spec, none), out_specs=none))(x, w)
+
 
 # -- gradients
 
@@ -127,9 +177,7 @@ def test_a_gradient_that_a_program_does_not_have(ops: Any, x: jax.Array, w: jax.
     assert error_of(jax.grad(lambda x: ops.fours(x).sum()), x) == (
         "the program 'fours': a gradient by the argument 'x' is asked for, and the program has no 'backward': pass jax.lax.stop_gradient(x)"
     )
-    assert error_of(jax.grad(lambda amount: ops.shift(w, amount).sum()), 2.0).startswith(
-        "the program 'shift': a gradient by the argument 'amount'"
-    )
+    assert error_of(jax.grad(lambda step: ops.ramp(4, step).sum()), 2.0).startswith("the program 'ramp': a gradient by the argument 'step'")
     np.testing.assert_allclose(jax.grad(lambda x: (ops.fours(jax.lax.stop_gradient(x)) * x[:, :2]).sum())(x)[:, 2:], 0)
     module = devmod.compile(SOURCE, "opencl", block=1)
     arrays = {"inputs": ["x: float32[rows, columns]", "w: float32[columns]"], "outputs": ["y: float32[rows, columns]"]}
@@ -160,6 +208,8 @@ def test_a_gradient_that_a_program_does_not_have(ops: Any, x: jax.Array, w: jax.
         ("weigh", (1, 2, 3), {}, "too many positional arguments; its arguments are (x, w)"),
         ("ramp", (3,), {}, "it requires n % 2 == 0"),
         ("ramp", (2.5,), {}, "the argument 'n' is 2.5; expected an integer"),
+        ("shift", (np.ones(2, np.float32), np.ones(1, np.int32)), {}, "the argument 'amount': an array of shape (1,) is not a number"),
+        ("shift", (jnp.ones(2), jnp.ones((1, 1))), {}, "the argument 'amount': an array of shape (1, 1) is not a number"),
     ],
 )
 def test_an_argument_that_is_refused(ops: Any, name: str, arguments: Any, keywords: Any, text: str) -> None:
@@ -169,6 +219,15 @@ def test_an_argument_that_is_refused(ops: Any, name: str, arguments: Any, keywor
         else (getattr(ops, name),)
     ):
         assert error_of(function, *arguments, **keywords) == f"the program {name!r}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(np.ones(2, np.int32), ": an array of shape (2,) is not a number"), (2.5, " is float32; expected an integer")]
+)
+def test_a_traced_number_is_checked_when_it_is_traced(ops: Any, amount: Any, text: str) -> None:
+    for function in (jax.jit(ops.shift), jax.vmap(ops.shift, (None, 0))):
+        given = np.asarray(amount)[None] if function.__class__ is type(error_of) else amount
+        assert error_of(function, jnp.ones(2), given) == f"the program 'shift': the argument 'amount'{text}"
 
 
 def test_elements_of_64_bits_need_an_option_of_jax() -> None:
@@ -204,6 +263,7 @@ def test_calls_keep_no_memory(ops: Any, x: jax.Array, w: jax.Array) -> None:
     def run(count: int) -> int:
         for _ in range(count):
             grad(x, w).block_until_ready()
+            ops.ramp(2, float(_))
         gc.collect()
         return len(gc.get_objects()) + len(jax.live_arrays())
 

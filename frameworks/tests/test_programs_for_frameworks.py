@@ -66,4 +66,4 @@ def test_a_module_without_programs_and_names_that_are_refused() -> None:
 
 def test_two_loads_of_a_file_are_the_same() -> None:
     data, other = devmod.dumps(make()), devmod.dumps(make(outputs=["y: float32[rows, columns]"]))
-    assert identity_of(devmod.loads(data)) == identity_of(devmod.loads(data)) != identity_of(devmod.loads(other))
+    assert identity_of(devmod.loads(data)) == identity_of(devmod.loads(data)) == identity_of(make()) != identity_of(devmod.loads(other))

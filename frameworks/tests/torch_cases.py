@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from page_cases import check_page
 from pictures_port import PROJECT as PICTURES
 from pictures_port import TOLERANCES, check, make_picture
 from standin_cuda import CUDA
+from torch.autograd import forward_ad
 from torch.library import opcheck
 from transformer_port import SMALL, Config, Reference, add_model, build_transformer, check_decoding, random_weights
 
@@ -318,6 +320,128 @@ def test_a_gradient_that_a_program_does_not_have(ops: Any, x: torch.Tensor, w: t
     )
 
 
+def jvp(function: Any) -> Any:
+    """Return the function of the tangents of a function, by forward mode outside of `torch.func`."""
+
+    def result(x: torch.Tensor) -> Any:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(function(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
+
+    return result
+
+
+#: What the argument x of a function is, in an error.
+NO_BACKWARD = "requires a gradient, and the program has no 'backward': call it in torch.no_grad(), or pass x.detach()"
+OF_FUNC = "requires a gradient of torch.func, which programs do not have: use torch.autograd.grad, or pass x.detach()"
+TANGENT = "has a tangent, and programs have no forward mode: pass x.detach()"
+REVERSE = {
+    "grad": torch.func.grad,
+    "vjp": lambda function: lambda x: torch.func.vjp(function, x),
+    "jacrev": torch.func.jacrev,
+    "hessian": torch.func.hessian,
+    "vmap of grad": lambda function: lambda x: torch.vmap(torch.func.grad(function))(x.repeat(2, 1, 1)),
+    "grad of vmap": lambda function: torch.func.grad(lambda x: torch.vmap(function)(x.repeat(2, 1, 1)).sum()),
+    "compiled": lambda function: torch.compile(torch.func.grad(function), backend="aot_eager", fullgraph=True),
+}
+FORWARD = {"jvp": lambda function: lambda x: torch.func.jvp(function, (x,), (x,)), "jacfwd": torch.func.jacfwd, "dual": jvp}
+
+
+@pytest.mark.parametrize("name", [*REVERSE, *FORWARD, "eager", "functional"])
+def test_a_derivative_that_a_program_does_not_have_is_refused(ops: Any, x: torch.Tensor, w: torch.Tensor, name: str) -> None:
+    others = {"eager": lambda function: lambda x: function(x.clone().requires_grad_())}
+    others["functional"] = lambda function: lambda x: torch.autograd.functional.jvp(function, x, x)
+    transform = (REVERSE | FORWARD | others)[name]
+    # PyTorch has the other half of the derivative.
+    text = f"the program 'fours': the argument 'x' {TANGENT if name in FORWARD else NO_BACKWARD}"
+    assert text in str(raised_by(transform(lambda x: (ops.fours(x).sum() * x).sum()), x))
+    if name in FORWARD or name in ("hessian", "grad", "compiled"):
+        text = f"the program 'weigh': the argument 'x' {TANGENT if name in FORWARD else OF_FUNC}"
+        assert text in str(raised_by(transform(lambda x: ops.weigh(x, w).sum()), x))
+
+    def update(x: torch.Tensor) -> torch.Tensor:
+        ops.shift(y := x.reshape(-1) * 1)
+        return y.sum()
+
+    if "vmap" not in name:
+        assert "the program 'shift': the argument 'x'" in str(raised_by(transform(update), x))
+
+
+def raised_by(function: Any, *args: Any) -> Exception:
+    """Return the error of devmod that a call raises, or the error of PyTorch's compiler that has its text."""
+    with pytest.raises((devmod.ArgumentError, RuntimeError)) as caught:
+        function(*args)
+    return caught.value
+
+
+@pytest.mark.parametrize("stop", ["detach", "no_grad"])
+def test_what_is_not_differentiated_runs(ops: Any, w: torch.Tensor, stop: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad() if stop == "no_grad" else nullcontext():
+            y = ops.pair(x if stop == "no_grad" else x.detach())[0]
+        return (y * x).sum()
+
+    for grad in (torch.func.grad(function), torch.compile(torch.func.grad(function), backend="aot_eager", fullgraph=True)):
+        torch.testing.assert_close(grad(w), w.sin())
+    if stop == "detach":
+        torch.testing.assert_close(torch.func.jvp(function, (w,), (torch.ones(8),))[1], w.sin().sum())
+    with torch.inference_mode():
+        torch.testing.assert_close(function(w), (w.sin() * w).sum())
+
+
+def test_a_second_derivative_is_that_of_backward(x: torch.Tensor, w: torch.Tensor) -> None:
+    ops, own = frameworks.register(one_input_gradient(), "half"), x.clone().requires_grad_()
+
+    def grad(function: Any) -> torch.Tensor:
+        return torch.autograd.grad(function(ops.weigh(own * own, w)).sum(), own, create_graph=True)[0]
+
+    # `weigh` is linear in x: its own second derivative is 0, and that of the square is 2.
+    torch.testing.assert_close(torch.autograd.grad(grad(torch.neg).sum(), own)[0], -2 * w.expand(3, 8))
+    assert error_of(grad, torch.square) == f"the program 'to_x': the argument 'grad_y' {NO_BACKWARD.replace('x.', 'grad_y.')}"
+
+
+CACHED = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import torch
+import devmod
+import devmod_frameworks.torch
+from torch._dynamo.utils import counters
+
+ops = devmod_frameworks.torch.register(devmod.load(sys.argv[1]), "cached")
+
+def run():
+    x = torch.ones(1, 3).requires_grad_()
+    torch.compile(ops.p)(x, torch.full((3,), 2.0)).sum().backward()
+    return x.grad.tolist()
+
+with ThreadPoolExecutor(1) as pool:  # a tag that was set in another thread has no effect in this one
+    print(pool.submit(run).result(), counters["aot_autograd"]["autograd_cache_hit"])
+"""
+
+
+def test_a_graph_in_the_cache_of_torch_compile_is_of_this_version_of_the_file(path: Path, tmp_path: Path) -> None:
+    for version in "ab":
+        keys = {"inputs": ["grad_y: float32[rows, columns]", "w: float32[columns]"], "outputs": ["grad_x: float32[rows, columns]"]}
+        arrays = {"inputs": ["x: float32[rows, columns]", "w: float32[columns]"], "outputs": ["y: float32[rows, columns]"]}
+        module = devmod.compile(SOURCE, "opencl", block=1)
+        first = "scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)"
+        for name in "ab":  # the gradient of the second version is not that of the first
+            steps = [first] if name == "a" else [first.replace("grad_x", "t"), first.replace("grad_y", "t")]
+            more = {} if name == "a" else {"temporaries": ["t: float32[rows, columns]"]}
+            module = devmod.program(f"gradient_{name}", module, steps=steps, **keys, **more)
+        step = "scale(x=x, w=w, y=y, columns=columns, threads=rows * columns)"
+        devmod.save(devmod.program("p", module, steps=step, backward=f"gradient_{version}", **arrays), tmp_path / f"{version}.devmod")
+    script = tmp_path / "cached.py"
+    script.write_text(CACHED)
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    found = []
+    for version in "aab":
+        command = [sys.executable, "-W", "ignore", script, tmp_path / f"{version}.devmod"]
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+        found.append(process.stdout or process.stderr)
+    assert found == ["[[2.0, 2.0, 2.0]] 0\n", "[[2.0, 2.0, 2.0]] 1\n", "[[4.0, 4.0, 4.0]] 0\n"]
+
+
 def one_input_gradient() -> Any:
     """Return programs of which the backward has one gradient of two."""
     steps = "scale(x=grad_y, w=w, y=grad_x, columns=columns, threads=rows * columns)"
@@ -340,6 +464,29 @@ def test_an_update_is_a_change_for_autograd(ops: Any) -> None:
         assert fresh.tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("mode", [nullcontext, torch.no_grad, torch.inference_mode])
+def test_an_update_of_a_view_that_negates(ops: Any, w: torch.Tensor, mode: Any) -> None:
+    for view in (torch._neg_view, lambda base: torch.complex(base, base).conj().imag):
+        with mode():
+            part = view(w)
+            version = None if part.is_inference() else part._version
+            wanted = part + 2
+            ops.shift(part)
+            torch.testing.assert_close(part, wanted)
+            assert version is None or part._version > version
+
+
+def test_an_update_whose_elements_share_memory_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shift = operation("shared", "shift", monkeypatch, devmod.load(path))
+    text = "program 'shift': the argument 'x' has elements that share memory"
+    for given in (torch.zeros(1).expand(4), torch.zeros(5).as_strided((4,), (0,))):
+        assert error_of(shift._call, [given]) == f"the {text}, and the program writes to it: x.clone()"  # of a type that NumPy lacks
+        shift.run(torch.zeros(2))
+        assert error_of(shift.run, given) == f"the opencl {text} (its strides are (0,)), and the program writes to it"
+    shift.run(torch.zeros(1).expand(1))
+    shift.run(torch.zeros(1, 0).expand(1, 0)[0])
+
+
 # -- errors
 
 
@@ -356,8 +503,15 @@ def test_an_update_is_a_change_for_autograd(ops: Any) -> None:
     ids=["dtype", "rank", "length", "devices", "requires", "negative"],
 )  # fmt: skip
 def test_an_argument_that_is_refused(ops: Any, name: str, arguments: list[Any], text: str) -> None:
-    ops.weigh(torch.ones(2, 3), torch.ones(3))  # the first call of an operation checks more itself
+    for call, first in ((ops.weigh, (torch.ones(2, 3), torch.ones(3))), (ops.ramp, (2,))):
+        call(*first)  # the first call of an operation checks more itself
     assert error_of(getattr(ops, name), *arguments) == text
+
+
+def test_a_tensor_of_another_type_in_a_call_of_the_program_itself(path: Path) -> None:
+    assert error_of(devmod.load(path)["pair"], torch.ones(3).double()) == (
+        "the opencl program 'pair': the argument 'x' is an array of float64; expected float32: array.to(torch.float32)"
+    )
 
 
 def test_a_device_for_which_the_file_has_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,7 +533,10 @@ def test_a_file_is_registered_once(path: Path, ops: Any) -> None:
     )
     assert not hasattr(ops, "to_x")
     assert "other options" in error_of(frameworks.register, devmod.load(path), "cases", strict=True)
-    assert "or other options" in error_of(frameworks.register, devmod.load(path), "cases", device="opencl:0")
+    assert error_of(frameworks.register, devmod.load(path), "cases", device="opencl:0") == (
+        f"register: the program 'weigh_backward' of {str(path)!r} is registered there for the default device, and this call has the device opencl:0. "
+        "Give the file another namespace than 'torch.ops.cases'"
+    )
     library = torch.library.Library("taken", "FRAGMENT")
     library.define("pair(Tensor x) -> Tensor")
     assert error_of(frameworks.register, devmod.load(path), "taken") == (
@@ -447,6 +604,9 @@ class Double:
 
     def is_contiguous(self) -> bool:
         return self.base is None
+
+    def stride(self) -> tuple[int, ...]:
+        return (2,)
 
     def contiguous(self) -> Double:
         return Double(self.array.device.from_numpy(self.array.numpy()))

@@ -125,6 +125,9 @@ def test_a_file_is_registered_once(path: Path, ops: Any) -> None:
         f"register: a module in memory has a program 'weigh', and so has {str(path)!r}, whose programs, or other options, are registered "
         "there. Give the file another namespace than 'cases'"
     )
+    assert error_of(frameworks.register, devmod.load(path), "cases", device="opencl:0").startswith(
+        f"register: the program 'weigh_backward' of {str(path)!r} is registered there for the default device, and this call has the device opencl:0. "
+    )
     tvm_ffi.register_global_func("taken.p", lambda: None)
     assert error_of(frameworks.register, stranger(), "taken").startswith("register: taken has a 'p' that is not of devmod. Give ")
     for prefix in ("", "a.", "1", 5, "größe"):

@@ -244,6 +244,51 @@ def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.Capt
     assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
 
 
+def test_the_advice_of_a_warning_has_the_keys_of_the_manifest(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "devmod.toml").write_text(
+        'output = "k.devmod"\ntargets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["k0.cl", "k0.wgsl"]\n'
+    )
+    (project / "k0.cl").write_text("kernel void k0(global int *x) { generic int *p = x; p[get_local_id(0)] = 1; }\n")
+    (project / "k0.wgsl").write_text(
+        "@group(0) @binding(0) var<storage, read_write> x: array<i32>;\n@compute @workgroup_size(64) fn k0() { x[0] = 1; }\n"
+    )
+    for _ in range(2):
+        assert main(["build", "--json", "--no-cache"]) == 0
+        captured = capfd.readouterr()
+        assert '. Add options = ["-cl-std=CL2.0"]\n' in captured.err
+        (project / "k.devmod").unlink()
+    text = "a call of 'k0' needs block on 'opencl' alone: the other candidates have blocks of 64. Compile it with this block: block = [64]"
+    assert json.loads(captured.out)["problems"] == [text]
+    assert f"devmod: warning: {text}\n" in captured.err
+
+
+def test_a_kind_that_a_kernel_skips_and_no_target_has_is_a_warning(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    """The user has removed the target."""
+    manifest = (project / "devmod.toml").read_text().replace("[kernels.k1]\n", '[kernels.k1]\nskip = ["rocm", "vulkan"]\n')
+    manifest = manifest.replace('["opencl"]', '["opencl", "webgpu"]').replace("[kernels.k0]\n", '[kernels.k0]\nskip = ["rocm", "webgpu"]\n')
+    (project / "devmod.toml").write_text(manifest.replace('sources = ["k1.cl"]', 'sources = ["k1.cl", "k1.wgsl"]'))
+    (project / "k1.wgsl").write_text(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn k1() { x[0] = 1; }\n"
+    )
+    lines = [number for number, line in enumerate((project / "devmod.toml").read_text().splitlines(), 1) if line.startswith("skip")]
+    expected = [
+        f"devmod.toml:{lines[0]}: kernels.k0.skip: no target is of the kind 'rocm': delete it from this line",
+        f"devmod.toml:{lines[1]}: kernels.k1.skip: no target is of the kind 'rocm', 'vulkan': delete this line",
+    ]
+    for _ in range(2):  # the second build has nothing to do
+        assert main(["build"]) == 0
+        assert capfd.readouterr().err.splitlines()[:2] == [f"devmod: warning: {each}" for each in expected]
+
+
+def test_a_warning_for_each_architecture_is_shown_once(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "k0.hip").write_text("__global__ void k(int *x) { if (x[0] = 1) x[1] = 2; }\n")
+    (project / "devmod.toml").write_text(
+        'output = "k.devmod"\ntargets = ["rocm -arch=gfx1100,gfx90a", "rocm -arch=gfx942"]\n[kernels.k]\nsources = ["k0.hip"]\n'
+    )
+    assert main(["build"]) == 0
+    assert capfd.readouterr().err.count(" warning: using the result of an assignment as a condition") == 1
+
+
 def test_strict_makes_doubts_errors_also_of_cached_results(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = amd_width(1); }\n")
     error = "--strict turns this warning into an error: some devices may refuse the OpenCL C source:"

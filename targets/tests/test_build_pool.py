@@ -104,12 +104,18 @@ def test_a_program_without_a_main_guard_starts_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
-def test_workers_end_with_a_build_that_is_killed(tmp_path: Path) -> None:
-    """Also the programs that they run, and their temporary files."""
+@pytest.mark.parametrize("forks", [False, True], ids=["no fork", "a fork"])
+def test_workers_end_with_a_build_that_is_killed(forks: bool, tmp_path: Path) -> None:
+    """Also the programs that they run, and their temporary files; and where a fork of the build remains."""
     program = tmp_path / "program.py"
     program.write_text(
-        "import sys, subprocess\nfrom pathlib import Path\nfrom build_project import jobs_in\nfrom devmod_targets.build.pool import Pool\n"
-        "from hanging import hang\n"
+        "import os, sys, threading\nfrom pathlib import Path\nfrom build_project import jobs_in, wait_for\n"
+        "from devmod_targets.build.pool import Pool\nfrom hanging import hang\n"
+        "def fork():\n"
+        "    wait_for(Path(sys.argv[1], 'pids').exists)\n"
+        "    if os.fork() == 0: os._exit(len(sys.stdin.read()))\n"
+        "    Path(sys.argv[1], 'forked').touch()\n"
+        f"if {forks}: threading.Thread(target=fork, daemon=True).start()\n"
         "with Pool(1, hang) as pool:\n    list(pool.run(jobs_in(Path(sys.argv[1]), 1)))\n"
     )
     (tmp_path / "hanging.py").write_text(
@@ -124,12 +130,12 @@ def test_workers_end_with_a_build_that_is_killed(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]), "TMPDIR": str(temporary)}
-    with subprocess.Popen([sys.executable, program, tmp_path], env=environment) as process:
-        wait_for((tmp_path / "pids").exists)
+    with subprocess.Popen([sys.executable, "-W", "ignore", program, tmp_path], env=environment, stdin=subprocess.PIPE) as process:
+        wait_for((tmp_path / ("forked" if forks else "pids")).exists)
         process.kill()
-    pids = [int(text) for text in (tmp_path / "pids").read_text().split()]
-    wait_for(lambda: not any(is_running(pid) for pid in pids))
-    wait_for(lambda: not list(temporary.iterdir()))
+        pids = [int(text) for text in (tmp_path / "pids").read_text().split()]
+        wait_for(lambda: not any(is_running(pid) for pid in pids))
+        wait_for(lambda: not list(temporary.iterdir()))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows ends a process in another way")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,6 +113,63 @@ def test_candidates_that_take_different_arguments_need_the_option_mixed(
     assert code == 1
     assert err.startswith("devmod: error: the candidates of the bundle take different arguments in the function 'g'.")
     assert run(capsys, "bundle", "x.devmod", "y.devmod", "-o", "c.devmod", "--mixed", "-q") == (0, "", "")
+
+
+def opencl(text: bytes, names: str = "f", **interface: Any) -> devmod.Module:
+    infos = {name: devmod.FunctionInfo(name, ["handle"], interface=devmod.Interface([PARAM], **interface)) for name in names}
+    return devmod.create_with_fallback("opencl", text, "cl", infos)
+
+
+def webgpu(**shaders: bytes) -> devmod.Module:
+    return devmod.create_with_fallback("webgpu", shaders, "wgsl", {name: devmod.FunctionInfo("main", ["handle"]) for name in shaders})
+
+
+def program(kernels: devmod.Module, threads: int) -> devmod.Module:
+    return devmod.program("p", kernels, updates=["x: int32[n]"], steps=[f"f(x=x, threads={threads})"])
+
+
+PARAM = devmod.Param("x", "buffer", "int32", "rw")
+ANY = {"open_block": True}
+CUBINS = [devmod.create_with_fallback("cuda", bytes.fromhex(code), "cubin", INFO) for code in ("7f454c46", "7f454c4600")]
+
+
+@pytest.mark.row("R12")
+@pytest.mark.parametrize(
+    ("first", "second", "hidden"),
+    [
+        (opencl(b"1"), opencl(b"2"), "'f' for opencl"),
+        (opencl(b"1", "ef"), opencl(b"2", "fg"), "'f' for opencl"),
+        (devmod.bundle(webgpu(f=b"1"), opencl(b"1")), devmod.bundle(webgpu(f=b"1"), opencl(b"2")), "'f' for opencl"),
+        (webgpu(f=b"1", g=b"2"), webgpu(f=b"1", g=b"3"), "'g' for webgpu"),
+        (CUBINS[0], CUBINS[1], "'f' for cuda"),
+        (program(opencl(b"1", **ANY), 1), program(opencl(b"1", **ANY), 2), "'p' for program"),
+        (opencl(b"1"), opencl(b"1"), ""),
+        (opencl(b"1", "ef"), opencl(b"2", "g"), ""),
+        (opencl(b"1", needs=["fp64"]), opencl(b"2"), ""),  # a device without fp64 takes the second
+        (webgpu(f=b"1"), webgpu(f=b"1", g=b"2"), ""),
+        (CUBINS[0], devmod.create_with_fallback("cuda", b".version 7.0\n.target sm_80\n", "ptx", INFO), ""),
+    ],
+)
+def test_files_with_different_kernels_of_one_name_need_the_option_prefer_first(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: devmod.Module,
+    second: devmod.Module,
+    hidden: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    devmod.save(first, "x.devmod")
+    devmod.save(second, "y.devmod")
+    arguments = ["bundle", "x.devmod", "y.devmod", "-o", "c.devmod", "-q"]
+    code, out, err = run(capsys, *arguments)
+    if hidden:
+        error = f"Error: x.devmod and y.devmod have different kernels {hidden}, and a call would use the first; rename one, or pass --prefer-first\n"
+        assert (code, out, err.partition("\n\n")[2], Path("c.devmod").exists()) == (2, "", error, False)
+        code, out, err = run(capsys, *arguments, "--prefer-first")
+    assert (code, out, err) == (0, "", "")
+    # One file may have both, and is written again.
+    assert run(capsys, "bundle", "c.devmod", "-o", "d.devmod", "-q") == (0, "", "")
 
 
 def test_inspect_shows_the_sources(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:

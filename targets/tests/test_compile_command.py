@@ -305,6 +305,18 @@ def test_werror_makes_a_warning_an_error(capsys: pytest.CaptureFixture[str]) -> 
     assert not Path("out.devmod").exists()
 
 
+def test_the_advice_of_a_warning_has_the_options_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("newer.cl").write_text("kernel void newer(global int *x) { generic int *p = x; p[0] = 1; }\n")
+    assert main(["compile", "newer.cl", "-t", "opencl"]) == 0
+    assert capsys.readouterr().err.endswith(". Add --option -cl-std=CL2.0\n")
+
+
+def test_a_warning_for_each_architecture_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("k.hip").write_text("__global__ void k(int *x) { if (x[0] = 1) x[1] = 2; }\n")
+    assert main(["compile", "k.hip", "-t", "rocm -arch=gfx1100,gfx90a", "-t", "rocm -arch=gfx942"]) == 0
+    assert capsys.readouterr().err.count(" warning: using the result of an assignment as a condition") == 1
+
+
 def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(capsys: pytest.CaptureFixture[str]) -> None:
     Path("broken.cl").write_text("kernel void twice(global float *x) { x[0] = ; }\n")
     Path("folder.devmod").mkdir()

@@ -44,6 +44,13 @@ def binary(module: devmod.Module) -> bytes:
 
 # -- formats and architectures ----------------------------------------------------------------------------------------
 
+#: The sources of the examples that cuda can have.
+EXAMPLES = [
+    each
+    for pattern in ("cuda/*.cu", "rocm/*.hip", "one_source/*.slang", "applications/*/kernels/*.cu")
+    for each in sorted((Path(__file__).resolve().parents[2] / "examples").glob(pattern))
+]
+
 
 def test_a_real_architecture_gives_a_cubin() -> None:
     module = devmod.compile(SAXPY, "cuda -arch=sm_90")
@@ -53,6 +60,14 @@ def test_a_real_architecture_gives_a_cubin() -> None:
     assert set(module.source) == {"cuda", "ptx"}
     assert module.inspect_source() == SAXPY
     assert ".target sm_90" in module.inspect_source("ptx")
+
+
+@pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_compiles_with_the_nvrtc_of_this_environment(source: Path) -> None:
+    """`make lowest` and `make frameworks` run this with NVRTC's lowest version, and with the one that PyTorch requires."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "NVRTC has warnings about the HIP source")  # of AMD's pragmas
+        assert devmod.compile(source, "cuda -arch=compute_75").format == "ptx"
 
 
 def test_a_virtual_architecture_gives_ptx() -> None:

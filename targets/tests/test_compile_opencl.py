@@ -232,7 +232,7 @@ def test_a_source_for_2_0_without_the_option_is_a_warning(source: str, why: str)
         module = devmod.compile(source, "opencl")
     (warning,) = caught
     assert str(warning.message) == (
-        f"the OpenCL C source <text> is OpenCL C 2.0, but devices compile it as 1.2 by default: <text>:{why}. Add the option -cl-std=CL2.0"
+        f"the OpenCL C source <text> is OpenCL C 2.0, but devices compile it as 1.2 by default: <text>:{why}. Add options=['-cl-std=CL2.0']"
     )
     assert warning.filename == __file__
     assert list(module.functions) == ["k"]

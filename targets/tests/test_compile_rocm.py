@@ -350,6 +350,36 @@ def test_name_expressions_instantiate_templates() -> None:
     assert list(plain.functions) == ["set(int*)", "set(float*)", "shapes::scale<double>"]
 
 
+@pytest.mark.parametrize("target", ["rocm -arch=gfx1100", "rocm -format=hip", "cuda -arch=compute_80"])
+@pytest.mark.parametrize(
+    ("declaration", "expected"),
+    [
+        ("typedef signed long long int64_t;\ntypedef unsigned long long uint64_t;", "int64* rw"),
+        ("using int64_t = long long int;", "int64* rw"),
+        ("typedef char int8_t;\ntypedef long long int64_t;", "int64* rw"),
+        ("#include <stdint.h>", "int64* rw"),
+    ],
+)
+def test_a_program_may_define_the_types_of_stdint(target: str, declaration: str, expected: str) -> None:
+    """As for NVRTC and hiprtc, which have none. The program also needs a header that few kernels use."""
+    text = f'{declaration}\nextern "C" __global__ void k(int64_t *x, int n) {{ x[0] = __dp4a(n, n, n); }}\n'
+    module = devmod.compile(text, target, language="HIP" if target.endswith("hip") else "CUDA C++")
+    assert f"k(x: {expected}, n: int32)" in str(module.functions["k"])
+
+
+def test_a_warning_about_a_template_is_one_and_the_headers_have_none() -> None:
+    head = "template <int N> __global__ void k(float *x, int n) { if (n = N) x[0] = n; }\n"
+    text = head + "".join(f"template __global__ void k<{number}>(float *, int);\n" for number in range(100))
+    with pytest.warns(UserWarning, match=".") as records:
+        devmod.compile(text, "rocm -arch=gfx1100", language="HIP", options=["-Wall", "-Wconversion"])
+    (record,) = records
+    lines = [line.partition(" warning: ")[::2] for line in str(record.message).splitlines() if " warning: " in line]
+    assert lines == [
+        ("<text>:1:61:", "using the result of an assignment as a condition without parentheses [-Wparentheses]"),
+        ("<text>:1:73:", "implicit conversion from 'int' to 'float' may lose precision [-Wimplicit-int-float-conversion]"),
+    ]
+
+
 ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "a mistake": (
         {"source": "__global__ void k(int *x) { x[0] = nonsense; }"},
@@ -381,6 +411,13 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         {"source": "__device__ float helper(float, int);\n__global__ void k(float *x) { x[0] = helper(x[1], 2); }"},
         "the HIP source <text> uses helper(float, int), without a definition. Define it in the source or in a header that it includes: a code "
         "object is linked from one source",
+    ),
+    "a function of the user, beside one with the name of a rarely used one": (
+        {
+            "source": "__device__ void __stcg(float *p, float v);\n__device__ void __nanosleep(unsigned) {}\n__global__ void k(float *x) { __stcg(x, 1); }"
+        },
+        "the HIP source <text> uses __stcg(float*, float), without a definition. Define it in the source or in a header that it includes: a "
+        "code object is linked from one source",
     ),
     "functions of both": (
         {

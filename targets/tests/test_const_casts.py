@@ -124,6 +124,31 @@ def test_the_access_is_rw_if_a_cast_removes_const(language: str) -> None:
     assert dict(zip(bodies, accesses(language, list(bodies)), strict=True)) == bodies
 
 
+@pytest.mark.row("R34")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("language", [each for each in LANGUAGES if each != "nvcc"])
+def test_the_cast_is_known_with_its_line(language: str) -> None:
+    target, head, kernel, last, options = LANGUAGES[language]
+    bodies = {"((GL float *)x)[n] = 1;": 4, "write_to(x);": 2, "y[n] = x[0];": 0}
+    kernels = "".join(f"{kernel} k{at}(GL const float *x, GL float *y, {last}) {{ {each} }}\n" for at, each in enumerate(bodies))
+    helper = "DEV static void write_to(GL const float *to) {\n*(GL float *)to = 1;\n}\n"
+    functions = devmod.compile(head + helper + kernels, target, **options).functions.values()
+    space = {"opencl": "__global ", "metal": "device "}.get(target.partition(" ")[0], "")
+    found = [[param.extra for param in info.interface.params[:2]] for info in functions if info.interface is not None]
+    first = head.count("\n")
+    assert found == [[{"const_cast": f"<text>:{first + line}: ({space}float *)"} if line else {}, {}] for line in bodies.values()]
+
+
+def test_a_program_that_gives_an_input_to_it_names_the_cast(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text("kernel void k(global const float *x) {\n ((global float *)x)[0] = 1;\n}\n")
+    with pytest.raises(devmod.FormatError) as raised:
+        devmod.program("p", devmod.compile(tmp_path / "k.cl", "opencl"), inputs=["x: float32[n]"], steps=["k(x=x, threads=n, block=1)"])
+    assert str(raised.value) == (
+        "the program 'p', step 1 ('k'), argument 'x': the kernel may write to it, and 'x' is an input: keep const in the cast "
+        "'k.cl:2: (__global float *)', or declare the array in updates. As opencl/cl it is k(x: float32* rw) any block"
+    )
+
+
 @pytest.mark.volume_but("cuda", "hip")
 @pytest.mark.parametrize("language", ["cuda", "nvcc", "hip-for-cuda", "hip"])
 def test_kernels_with_the_names_of_cuda_that_libclang_has_not(language: str) -> None:

@@ -123,6 +123,21 @@ def test_a_kind_for_which_a_source_does_not_compile_is_commented_out(capsys: pyt
 
 
 @pytest.mark.usefixtures("compilers")
+def test_cuda_cpp_is_tried_for_rocm_if_another_source_makes_it_a_target(capsys: pytest.CaptureFixture[str]) -> None:
+    ptx = CUDA.replace("{", '{ asm volatile("bar.sync 0;"); ', 1)
+    write_files({"one.cu": CUDA, "ptx.cu": ptx, "hip.hip": CUDA})
+    assert main(["init", "-q"]) == 0
+    text = Path("devmod.toml").read_text()
+    assert 'targets = ["cuda -arch=sm_80,sm_90,compute_90", "rocm -arch=gfx90a,gfx1100"]\n' in text
+    assert '[kernels.hip]\nsources = ["hip.hip"]\n\n[kernels.one]\nsources = ["one.cu"]\n\n' in text
+    assert (
+        '[kernels.ptx]\nsources = ["ptx.cu"]\n# rocm is left out: ptx.cu for rocm -arch=gfx90a: the CUDA C++ source does not compile'
+        in text
+    )
+    assert 'skip = ["rocm"]\n' in text
+
+
+@pytest.mark.usefixtures("compilers")
 def test_a_source_that_compiles_for_no_kind_is_not_commented_out(capsys: pytest.CaptureFixture[str]) -> None:
     """It may need a macro or a folder, which the user adds to the manifest."""
     write_files({"k.slang": SLANG.replace("NAME", "k").replace("BODY", "x[0] = WIDTH;"), "twice.cl": "kernel void twice() { oops; }\n"})
@@ -193,6 +208,12 @@ def test_images_of_other_builds_are_no_sources(tmp_path: Path, kinds: tuple[str,
     for name in ("k.cu", "k.ptx", "k.cubin", "k.fatbin"):
         (tmp_path / name).write_text('extern "C" __global__ void k(int *p) { *p = 1; }')
     assert find_sources(str(tmp_path), kinds) == (["k.cu"], [])
+
+
+def test_blanks_in_an_attribute_of_wgsl(tmp_path: Path) -> None:
+    (tmp_path / "k.wgsl").write_text("@ compute @ workgroup_size ( 1 ) fn k() {}")
+    (tmp_path / "functions.wgsl").write_text("fn f() {}")
+    assert find_sources(str(tmp_path), ()) == (["k.wgsl"], [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the file systems of other systems do not take these names")

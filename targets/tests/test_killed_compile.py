@@ -28,12 +28,19 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_the_compilers_of_a_killed_process_end(end: signal.Signals, tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "glslangValidator"
+@pytest.mark.parametrize(
+    ("name", "argument", "call"),
+    [
+        ("glslangValidator", "source.hlsl", f"({SHADER!r}, 'vulkan', language='HLSL')"),
+        ("naga", "source.wgsl", "('@compute @workgroup_size(1) fn k() {}', 'webgpu')"),
+    ],
+)
+def test_the_compilers_of_a_killed_process_end(end: signal.Signals, name: str, argument: str, call: str, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / name
     program.parent.mkdir()
-    program.write_text(HANGING.format(argument="source.hlsl", program=shutil.which("true"), folder=tmp_path))
+    program.write_text(HANGING.format(argument=argument, program=shutil.which("true"), folder=tmp_path))
     program.chmod(0o755)
-    _kill(f"devmod.compile({SHADER!r}, 'vulkan', language='HLSL')", end, tmp_path)
+    _kill(f"devmod.compile{call}", end, tmp_path)
 
 
 @pytest.mark.once

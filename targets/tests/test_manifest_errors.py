@@ -136,7 +136,10 @@ MISTAKES: list[tuple[str, list[str]]] = [
             )
         ],
     ),
-    (KERNEL + 'skip = ["vulkan"]\n', [":4: kernels.twice.skip[0]: no target is of the kind 'vulkan'; the kinds are 'opencl'"]),
+    (
+        KERNEL + 'skip = ["opncl"]\n',
+        [":4: kernels.twice.skip[0]: no target is of the kind 'opncl'; the kinds are 'opencl'. Did you mean 'opencl'?"],
+    ),
     (KERNEL + 'skip = ["opencl"]\n', [":4: kernels.twice.skip: it leaves out every target of the kernel"]),
     (
         KERNEL + "targets = []\n",

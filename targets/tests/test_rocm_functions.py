@@ -488,6 +488,39 @@ def test_atomics_compute(tmp_path: Path) -> None:
     assert sums.tolist() == [17, 31]
 
 
+#: Functions for which a program declares a template of its own, as for another type, and calls of them for a type T.
+OWN_TEMPLATES = {
+    **{f"T atomic{name}(T *, T)": f"x[0] = atomic{name}(x, x[1]);" for name in ("Add", "Sub", "Exch", "Min", "Max")},
+    "T atomicCAS(T *, T, T)": "x[0] = atomicCAS(x, x[1], x[2]);",
+    "T atomicAdd_block(T *, T)": "x[0] = atomicAdd_block(x, x[1]);",
+    "T atomicMax_system(T *, T)": "x[0] = atomicMax_system(x, x[1]);",
+    **{f"T __shfl{name}(T, {type_}, int width = 32)": f"x[0] = __shfl{name}(x[1], 1);" for name, type_ in (("", "int"), ("_up", "unsigned"), ("_down", "unsigned"), ("_xor", "int"))},
+    "T __ldg(const T *)": "x[0] = __ldg(x + 1);",
+}  # fmt: skip
+
+
+@pytest.mark.row("R30")
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx1100"])
+def test_a_template_of_the_program_hides_no_function_for_a_basic_type(arch: str) -> None:
+    """Its declaration alone would be an undefined symbol."""
+    declared = "".join(f"template <class T> __device__ {each};\n" for each in OWN_TEMPLATES)
+    types = {name.replace(" ", "_"): name for name in ("int", "unsigned", "unsigned long long", "float", "double")}
+    calls = {"bits": "x[0] = atomicAnd(x, x[1]); x[0] = atomicOr(x, x[1]); x[0] = atomicXor(x, x[1]);"}
+    kernels = "".join(
+        f'extern "C" __global__ void k_{name}({type_} *x) {{ {" ".join(OWN_TEMPLATES.values())} {calls["bits"] if "float double".find(type_) < 0 else ""} }}\n'
+        for name, type_ in types.items()
+    )
+    assert len(devmod.compile(declared + kernels, f"rocm -arch={arch}", language="CUDA C++").functions) == len(types)
+
+
+def test_types_without_an_overload_have_the_template_of_the_headers() -> None:
+    """A program may define the overload itself, as for CUDA."""
+    own = "__device__ long long atomicAdd(long long *p, long long v) { return (long long)atomicAdd((unsigned long long *)p, v); }\n"
+    kernel = "__global__ void k(long long *x, float **p) { atomicAdd(x, 1); atomicExch(p, p[1]); atomicXor(x, 3); }\n"
+    for text in (kernel, own + kernel):
+        assert list(devmod.compile(text, "rocm -arch=gfx1100", language="HIP").functions) == ["k"]
+
+
 def test_the_executed_functions_of_the_page_have_cases() -> None:
     texts = " ".join([*FLOATS, *EDGES, *DOUBLES, *INTEGERS, *WAVES, *ATOMICS])
     earlier = (Path(__file__).parent / "test_compile_rocm.py").read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -423,7 +422,6 @@ def test_a_kind_that_slang_cannot_reach(tmp_path: Path) -> None:
             {},
             "the option '-matrix-layout-column-major' is not supported: matrices of arguments have rows. Omit it, and use transpose()",
         ),
-        (["--compiler=dxc"], {}, "the option '--compiler=dxc' is invalid for Slang; expected slangpy or slangc"),
         ([], {"F(x)": "x"}, "the define 'F(x)' has parameters, which Slang's -D does not take: write a #define in the source"),
     ],
 )
@@ -500,101 +498,13 @@ def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
     assert memory_after(12) - before < 10 << 10  # each request takes 1.3 MiB
 
 
-def test_neither_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wheel_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "find_library", lambda *_: "")
-    monkeypatch.setenv("PATH", "")
     with pytest.raises(ToolchainNotFoundError) as caught:
         compiled(BASICS)
     assert str(caught.value) == (
         'cannot compile the Slang source <text>: slangpy is not installed. To add it: pip install "devmod-core[build-slang]"'
     )
-    with pytest.raises(ToolchainNotFoundError) as caught:
-        compiled(BASICS, options=["--compiler=slangc"])
-    assert str(caught.value) == "cannot compile the Slang source <text>: slangc is not in PATH"
-
-
-#: A slangc that calls the library of the wheel: it has the options of the program.
-_SLANGC = """#!{python}
-import ctypes, os, sys
-library = ctypes.CDLL({library!r})
-Pointer = ctypes.c_void_p
-for name in ("spCreateSession", "spCreateCompileRequest", "spGetReflection"):
-    getattr(library, name).restype = Pointer
-for name in ("spGetDiagnosticOutput", "spGetBuildTagString", "spGetDependencyFilePath"):
-    getattr(library, name).restype = ctypes.c_char_p
-
-
-def write(name, blob):
-    table = ctypes.cast(ctypes.cast(blob, ctypes.POINTER(Pointer))[0], ctypes.POINTER(Pointer))
-    start, size = ctypes.CFUNCTYPE(Pointer, Pointer)(table[3])(blob), ctypes.CFUNCTYPE(ctypes.c_size_t, Pointer)(table[4])(blob)
-    with open(name, "wb") as file:
-        file.write(ctypes.string_at(start, size))
-
-
-if sys.argv[1:] == ["-v"]:
-    sys.exit(print(library.spGetBuildTagString().decode()))
-request = Pointer(library.spCreateCompileRequest(Pointer(library.spCreateSession(None))))
-words, outputs = sys.argv[1:], {{}}
-for name in ("-depfile", "-reflection-json", "-o"):
-    if name in words:
-        outputs[name] = words.pop(words.index(name) + 1)
-        words.remove(name)
-arguments = [each.encode() for each in words]
-status = library.spProcessCommandLineArguments(request, (ctypes.c_char_p * len(arguments))(*arguments), len(arguments))
-status = status or library.spCompile(request)
-print((library.spGetDiagnosticOutput(request) or b"").decode(), end="", flush=True)
-if not status:
-    reflection, code = Pointer(), Pointer()
-    library.spReflection_ToJson(Pointer(library.spGetReflection(request)), request, ctypes.byref(reflection))
-    write(outputs["-reflection-json"], reflection)
-    if "-o" in outputs:
-        if library.spGetTargetCodeBlob(request, 0, ctypes.byref(code)) or not code:
-            library.spGetEntryPointCodeBlob(request, 0, 0, ctypes.byref(code))
-        write(outputs["-o"], code)
-        paths = [library.spGetDependencyFilePath(request, each).decode() for each in range(library.spGetDependencyFileCount(request))]
-        with open(outputs["-depfile"], "w") as file:
-            file.write("out: " + " ".join(path.replace(" ", "\\\\ ") for path in paths))
-os._exit(bool(status))
-"""
-
-
-@pytest.fixture
-def slangc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = _library.find_library("slangpy", _driver._LIBRARY)
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    program = folder / "slangc"
-    program.write_text(_SLANGC.format(python=sys.executable, library=library))
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-
-@pytest.mark.once
-@pytest.mark.volume_but("cuda")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.usefixtures("slangc")
-def test_slangc_gives_the_same(kind: str, project: Path) -> None:
-    text = (project / "k.slang").read_text() + BASICS
-    (project / "k.slang").write_text(text)
-    arguments: dict[str, Any] = {"include": [project / "lib"], "defines": {"MORE": 3}, "name_expressions": ["map<Square,2>", "total"]}
-    by_program = compiled(project / "k.slang", kind, options=["--compiler=slangc"], **arguments)
-    by_library = compiled(project / "k.slang", kind, **arguments)
-    assert by_program.save_to_bytes() == by_library.save_to_bytes()
-    assert by_program.origin is not None
-    assert by_library.origin is not None
-    assert by_program.origin.toolchain.startswith("slangc 20")
-    assert by_program.origin.sources == by_library.origin.sources
-    assert files_read(by_program) == files_read(by_library)
-
-
-@pytest.mark.usefixtures("slangc")
-def test_slangc_is_used_without_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_library, "find_library", lambda *_: "")
-    module = compiled(BASICS, name_expressions=["map<Twice, 1>"])
-    assert module.origin is not None
-    assert module.origin.toolchain.startswith("slangc 20")
-    message = refused(kernel("uniform RWStructuredBuffer<float> y", "y[id.x] = nothere;"))
-    assert message == "the Slang source does not compile: <text>:4: error: undefined identifier 'nothere'."
 
 
 # -- what Slang returns is that of a stranger

@@ -43,3 +43,20 @@ def test_a_compiler_names_the_options_of_its_kind() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         check_target_options(target, ("arch",))
     assert (str(caught.value), caught.value.kind) == ("the target 'npu -arch=a1 -tiles=4' has the option -tiles; expected '-arch'", "npu")
+
+
+@pytest.mark.parametrize(
+    ("target", "language", "hint"),
+    [
+        *((f"cuda -arch={arch}", "CUDA C++", ". Did you mean 'sm_86'?") for arch in ("86", "8.6", "sm86")),
+        ("cuda -arch=sm_860", "CUDA C++", ""),
+        ("rocm -arch=1100", "HIP", ". Did you mean 'gfx1100'?"),
+        ("rocm -arch=90a", "HIP", ". Did you mean 'gfx90a'?"),
+        ("rocm -arch=navi31", "HIP", ""),
+        ("hexagon -arch=68", "C", ". Did you mean 'v68'?"),
+    ],
+)
+def test_an_architecture_without_its_prefix_has_a_hint(target: str, language: str, hint: str) -> None:
+    with pytest.raises(devmod.CompileError, match="architecture") as raised:
+        devmod.compile("void main() {}", target, language=language)
+    assert str(raised.value).partition(". Did you mean")[1:] == hint.partition(". Did you mean")[1:]

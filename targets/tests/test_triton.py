@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,9 +16,7 @@ from hatchling.builders.wheel import WheelBuilder
 import devmod
 from devmod._cli import main
 from devmod.interop import triton
-from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_manifest
-from devmod_targets.build.watch import watch_manifest
 
 STAND_IN = Path(__file__).parent / "standin_triton/site-packages"
 HAS_TRITON = find_spec("triton") is not None
@@ -241,21 +239,6 @@ def test_a_build_without_the_python_source_needs_no_leave(folder: Path, executed
     assert not executed.exists()
     assert main(["compile", "-q", "kernels.py", "-t", CUDA, "--name-expression", ADD, "-D", "BLOCK=256", "-o", "k.devmod"]) == 0
     assert executed.exists()
-
-
-def test_a_watch_does_not_execute_a_source_that_appears(folder: Path, executed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "fill.cl").write_text("kernel void fill(global float *x) { x[0] = 1; }\n")
-    (folder / "devmod.toml").write_text('targets = ["opencl"]\n[kernels.fill]\nsources = ["fill.cl"]\n')
-
-    def changes(*_: object, watch_filter: Callable[[object, str], bool], **__: object) -> Iterator[set[tuple[int, str]]]:
-        yield set()
-        (folder / "devmod.toml").write_text(MANIFEST)
-        assert watch_filter(1, str(folder / "devmod.toml"))
-        yield {(1, str(folder / "devmod.toml"))}
-
-    watch_manifest(".", lambda: plan_of(read_manifest()), lambda: devmod.build().raise_for_failures(), changes=changes)
-    assert REFUSAL in capsys.readouterr().err
-    assert not executed.exists()
 
 
 def test_a_build_of_a_wheel_executes_a_source(folder: Path, executed: Path) -> None:

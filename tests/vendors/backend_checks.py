@@ -341,6 +341,9 @@ def check_views(device: Device, add: Function, **shape: Any) -> None:
             "array = device.empty(view.shape, view.dtype); array.copy_from(view)",
         )
         del misaligned
+    for key, value in ((slice(1, 4), 7), (slice(step, step + 64), host[64:128]), (slice(2 * step, None), 0.5), (..., 2)):
+        root[key] = host[key] = value
+        np.testing.assert_array_equal(root.numpy(), host)
     inner = root[step:][:64]
     del root, view, part, launch
     np.testing.assert_array_equal(inner.numpy(), host[step : step + 64])

@@ -31,6 +31,44 @@ void main() { x[at] = y[0]; }
 """,
 }
 SOURCES["rocm"] = SOURCES["cuda"]
+#: Kernels with the number of a row, and of what a launch has in a row; the third has a parameter for it.
+ROWS = {
+    "opencl": (
+        "__kernel void rows(__global int *x, int n) {{ int i = get_global_id(0) + {0}; if (i < n) x[i] = 1; }} "
+        "__kernel void other(__global int *x) {{ x[get_global_id(1)] = 1; }}",
+        "get_global_id(1)",
+        "get_global_size(0)",
+    ),
+    "cuda": (
+        'extern "C" __global__ void rows(int *x, int n) {{ int i = threadIdx.x + {0}; if (i < n) x[i] = 1; }} '
+        'extern "C" __global__ void other(int *x) {{ x[blockIdx.y] = 1; }}',
+        "blockIdx.y",
+        "gridDim.x",
+    ),
+    "metal": (
+        """kernel void rows(device int *x [[buffer(0)]], constant int &n [[buffer(1)]], uint2 id [[thread_position_in_grid]]{1}) {{
+        int i = id.x + {0}; if (i < n) x[i] = 1; }}
+        kernel void other(device int *x [[buffer(0)]], uint2 id [[thread_position_in_grid]]) {{ x[id.y] = 1; }}""",
+        "id.y",
+        "all.x",
+        ", uint2 all [[threads_per_grid]]",
+    ),
+    "vulkan": (
+        """#version 450
+layout(local_size_x = 1) in; layout(binding = 0) buffer X {{ int x[]; }}; layout(push_constant) uniform P {{ int n; }};
+void main() {{ int i = int(gl_GlobalInvocationID.x + {0}); if (i < n) x[i] = 1; }}""",
+        "gl_GlobalInvocationID.y",
+        "gl_NumWorkGroups.x",
+    ),
+    "webgpu": (
+        """@group(0) @binding(0) var<storage, read_write> x: array<i32>; @group(0) @binding(1) var<uniform> n: i32;
+@compute @workgroup_size(1) fn rows(@builtin(global_invocation_id) id: vec3u{1}) {{ let i = i32(id.x + {0}); if (i < n) {{ x[i] = 1; }} }}
+@compute @workgroup_size(1) fn other(@builtin(global_invocation_id) id: vec3u) {{ if (n > 0) {{ x[id.y] = 1; }} }}""",
+        "id.y",
+        "all.x",
+        ", @builtin(num_workgroups) all: vec3u",
+    ),
+}
 #: The kinds with drivers that drop a write before an array.
 BOUND = ("vulkan", "webgpu")
 
@@ -45,25 +83,25 @@ def check_guard(device: Any, target: str) -> None:
     label = f"the {kind} function 'put' has written outside of argument 1 'x'"
 
     with devmod.guard():
-        value = np.float32([3.5])
+        value = np.float32([2.0])  # no byte of it is one of a zone
         for make in (np.zeros, device.zeros):
             for at in (0, 7):
                 x = make(8, "float32")
                 y = value if make is np.zeros else device.from_numpy(value)
                 put(x, y, at, **launch)
                 expected = np.zeros(8, "float32")
-                expected[at] = 3.5
+                expected[at] = 2.0
                 assert np.array_equal(x if isinstance(x, np.ndarray) else x.numpy(), expected)
             for at in (8, 13, *(() if kind in BOUND else (-1, -9))):
                 with pytest.raises(devmod.GuardError) as caught:
                     put(make(8, "float32"), y, at, **launch)
-                text = f"{label}: x[{at}] is 3.5, and the array has 8 elements of float32; changed bytes around it: 4. {ADVICE}"
+                text = f"{label}: x[{at}] is 2.0, and the array has 8 elements of float32; changed bytes around it: 4. {ADVICE}"
                 assert str(caught.value) == text
                 error = caught.value
-                assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 3.5)
+                assert (error.kind, error.function, error.argument, error.index, error.value) == (kind, "put", "x", at, 2.0)
 
         # An empty array and a view have zones too. The number of the element counts from the start of the view.
-        text = f"{{}}: x[{{}}] is 3.5, and the array has {{}} elements of float32; changed bytes around it: 4. {ADVICE}"
+        text = f"{{}}: x[{{}}] is 2.0, and the array has {{}} elements of float32; changed bytes around it: 4. {ADVICE}"
         for make in (np.zeros, device.zeros):
             with pytest.raises(devmod.GuardError) as caught:
                 put(make(0, "float32"), y, 0, **launch)
@@ -97,10 +135,33 @@ def check_guard(device: Any, target: str) -> None:
             renamed_put(x=x, y=y, at=8, **launch)
         assert (caught.value.argument, caught.value.index) == ("x", 8)
 
+    check_dimensions(device, target)
     # Outside of the context nothing is compared.
     x = device.zeros(8, "float32")
     put(x, y, 2, **launch)
-    assert x.numpy()[2] == 3.5
+    assert x.numpy()[2] == 2.0
+
+
+def check_dimensions(device: Any, target: str) -> None:
+    """Launch kernels with one dimension: one that reads two has a warning, unless it reads the size of the grid, or one row is meant."""
+    if device.kind not in ROWS:  # no grid, or machine code
+        return
+    source, row, size, *extra = ROWS[device.kind]
+    text = f"the {device.kind} function 'rows' reads its place in 2 dimensions, and the launch has 1; give all, such as threads=(100, 1)"
+    for place, expected in ((row, [text]), ("0", []), (f"{row} * {size}", [])):
+        name = "rows" if device.kind == "vulkan" else None
+        rows = devmod.compile(source.format(place, (extra or [""])[0] if size in place else ""), target, name=name)["rows"].on(device)
+        for n, launch, warned in (
+            (8, {"threads": 8}, expected),
+            (8, {"grid": 8}, expected),
+            (1, {"threads": 8}, []),
+            (8, {"threads": (8, 1)}, []),
+        ):
+            block = {"block": 1} if rows.block is None else {}
+            with devmod.guard(), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                rows(np.zeros(8, "int32"), n, **launch, **block)
+            assert [str(each.message) for each in caught if each.category is UserWarning] == warned, (place, n, launch)
 
 
 def check_lengths(device: Any, source: str) -> None:

@@ -23,6 +23,7 @@ from signing import bundle, envelope, key, policy, refusal, rule, signed
 import devmod
 from devmod._cli import main
 from devmod._plugins import discovery, registry
+from devmod.backend import create_own
 from devmod_trust import _policy
 
 pytestmark = pytest.mark.row("R46")
@@ -76,6 +77,83 @@ def test_a_signed_file_is_used_in_each_way() -> None:
     shutil.copy("k/f.devmod", "k/g.devmod")
     shutil.copy("k/f.devmod.sig", "k/g.devmod.sig")
     assert payloads(devmod.load("k/g.devmod")) == [*TWO]
+
+
+# -- links
+
+
+@pytest.fixture(name="two_places")
+def two_places_fixture(folder: Path) -> None:
+    """Set a policy with a strict rule for safe/ and another one for other/, each with its file. Who attacks can write to safe/ alone."""
+    key("bob")
+    strict = rule('["safe/**", "exact/f.devmod"]', keys='["acme.pub", "bob.pub"]', more="threshold = 2\nversion = 3")
+    signed("other/g.devmod", "carol", name="carol/g", version=1)
+    policy(strict, rule('["other/*", "lax/*"]', "carol/g", '["carol.pub"]'))
+    for name in ("safe", "exact"):
+        signed(f"{name}/f.devmod", "acme", "bob")
+
+
+def swap(path: str, target: str = "../other/g.devmod") -> None:
+    """Put a link in the place of a file, and the signatures of the other file beside it."""
+    Path(path).unlink(missing_ok=True)
+    Path(path).symlink_to(target)
+    shutil.copy("other/g.devmod.sig", f"{path}.sig")
+
+
+@pytest.mark.parametrize(
+    "path", ["safe/f.devmod", "exact/f.devmod", "alias/safe/f.devmod", "safe/in/../f.devmod", "to_f", "safe/sub/g.devmod"]
+)
+@pytest.mark.usefixtures("two_places")
+def test_a_link_in_a_place_does_not_choose_the_rule_of_another_place(path: str, folder: Path) -> None:
+    Path("alias").symlink_to(folder)  # a link of the program itself, as is to_f
+    Path("safe/in").mkdir()
+    Path("safe/sub").symlink_to("../other")
+    swap("safe/f.devmod")
+    swap("exact/f.devmod")
+    swap("to_f", "safe/f.devmod")
+    text = refusal(devmod.load, path)
+    assert text.startswith(f"'{folder}/{path}' ('{folder}/other/g.devmod') is refused by rule 1 of ")
+    assert "it is not signed by a key that counts, and the rule needs 2 of 'acme.pub', 'bob.pub'" in text
+
+
+@pytest.mark.usefixtures("two_places")
+def test_the_rules_of_the_place_with_the_link_and_of_its_target_both_apply(folder: Path) -> None:
+    Path("lax").mkdir()
+    Path("lax/f.devmod").symlink_to("../safe/f.devmod")
+    for signature, number in (("safe/f", 2), ("other/g", 1)):
+        shutil.copy(f"{signature}.devmod.sig", "lax/f.devmod.sig")
+        assert f" ('{folder}/safe/f.devmod') is refused by rule {number} of " in refusal(devmod.load, "lax/f.devmod")
+    Path("safe/in").mkdir()
+    Path("up").symlink_to("safe/in")  # the system resolves the link before the two dots
+    with pytest.raises(FileNotFoundError):
+        devmod.load("up/../g.devmod")
+    swap("safe/g.devmod")
+    assert "is refused by rule 1 of " in refusal(devmod.load, "up/../g.devmod")
+    # Package managers put links to a store, for which there is no rule.
+    os.replace("safe/f.devmod", "stored")
+    Path("safe/f.devmod").symlink_to("../stored")
+    assert payloads(devmod.load("safe/f.devmod")) == [b"the payload"]
+    assert "no rule has it as a source" in refusal(devmod.load, "stored")
+
+
+@pytest.mark.usefixtures("two_places")
+def test_a_link_that_is_gone_before_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    os.rename("exact/f.devmod", "exact/real")
+    swap("exact/f.devmod")
+    real = _policy.check
+    monkeypatch.setattr(_policy, "check", lambda *arguments: (os.replace("exact/real", "exact/f.devmod"), real(*arguments))[1])  # type: ignore[func-returns-value]
+    assert "is refused by rule 1 of " in refusal(devmod.load, "exact/f.devmod")
+
+
+@pytest.mark.usefixtures("two_places")
+def test_links_that_never_end() -> None:
+    for name, target in (("safe/b", "a"), ("safe/a", "b"), ("safe/c", "c/c/c")):
+        Path(name).symlink_to(target)
+    for name in "abc":
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            devmod.load(f"safe/{name}")
+    policy(rule('["safe/a/*", "safe/c/*"]'))
+    assert "no rule has it" in refusal(devmod.load, "safe/f.devmod")
 
 
 # -- the file
@@ -360,8 +438,6 @@ def test_the_file_of_a_package(trusted: str, folder: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("command", ["inspect", "view", "run", "verify", "bench", "bundle"])
 def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if command == "view":
-        pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the command, is not installed")
     signed("k/f.devmod")
     os.unlink("k/f.devmod.sig")
     options = {"run": ["f0"], "bundle": ["-o", "out.devmod"], "view": ["--no-open"]}.get(command, [])
@@ -369,6 +445,24 @@ def test_the_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert (out, "it has no signature; expected is one by 'acme.pub'" in err) == ("", True)
     assert not Path("out.devmod").exists()
+
+
+@pytest.mark.parametrize("file", ["k.cl", "k.tvmimports"])
+@pytest.mark.parametrize("command", ["inspect", "inspect --here", "run", "verify", "bench"])
+def test_the_commands_and_payloads_without_an_index(command: str, file: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    info = devmod.FunctionInfo("f0", ["handle"], ["blockIdx.x", "threadIdx.x"])
+    module = create_own("opencl", b"kernel void f0(global float *x) {}", "cl", {"f0": info})
+    module.write_to_file("k.cl")
+    Path("k.tvmimports").write_bytes(devmod.interop.tvm.dump_imports(module))
+    assert main(["inspect", file]) == 0
+    assert "f0" in capsys.readouterr().out
+    policy('raw = "refuse"', rule())
+    name, *options = command.split()
+    assert main([name, file, *options, *(["f0"] if name == "run" else [])]) == 1
+    out, err = capsys.readouterr()
+    place = f"{str(folder / file)!r}" if file == "k.cl" else "'memory'"
+    text = f"{place} is refused by '{folder}/trust.toml': it has no index that could be signed, and the policy has raw = \"refuse\". "
+    assert f"{text}Save it in a .devmod file, and sign that" in " ".join((out + err).split())
 
 
 LOAD = """

@@ -40,6 +40,7 @@ def test_a_file_is_signed_and_checked(capsys: pytest.CaptureFixture[str], folder
     text = "acme.pem: the private key; keep it secret\nacme.pub: the public key, for the `keys` of a policy\n"
     assert (status, out, err) == (0, text, "")
     assert run(capsys, "keygen", "-o", "acme.pem") == (1, "", "devmod: error: acme.pub: File exists\n")
+    assert run(capsys, "keygen", "-o", "second.pem", "-q") == (0, "", "")
     Path("f.devmod").write_bytes(bundle())
     assert run(capsys, *SIGN, "3") == (0, "f.devmod.sig: acme/f, version 3; signed with acme.pem\n", "")
     name = policy(rule('["*.devmod"]'))
@@ -152,6 +153,23 @@ def test_several_sign_one_statement(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'f.devmod.sig' is invalid: it is no JSON: " in run(capsys, *SIGN, "4")[2]
     assert run(capsys, "sign", "g.devmod", *SIGN[1:], "4", "--replace")[0] == 0
     assert Path("g.devmod.sig").exists()
+
+
+@pytest.mark.parametrize("target", ["missing", "other", "signatures"])
+def test_no_signature_is_written_through_a_link(target: str, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    signed("k/f.devmod")
+    os.rename("k/f.devmod.sig", "signatures")
+    Path("other").write_bytes(b"another file")
+    Path("k/f.devmod.sig").symlink_to(f"../{target}")
+    before = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    Path("link").symlink_to("k")  # a link in the path of the file itself is followed
+    for path in ("k/f.devmod", "link/f.devmod"):
+        error = f"devmod: error: '{folder}/k/f.devmod.sig' is not written: '{folder}/k/f.devmod.sig' is a symbolic link\n"
+        assert run(capsys, "sign", path, *SIGN[2:], "4", "--replace") == (1, "", error)
+    assert {each: each.read_bytes() for each in before} == before
+    Path("k/f.devmod.sig").unlink()
+    assert sign("link/f.devmod", "acme.pem", name="acme/f", version=4) == "link/f.devmod.sig"
+    assert Path("k/f.devmod.sig").is_file()
 
 
 def test_at_most_32_sign(capsys: pytest.CaptureFixture[str]) -> None:

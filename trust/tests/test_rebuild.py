@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from signing import key, policy, rule, run
 
 import devmod
+from devmod.backend import walk
 from devmod_trust import sign
 
 pytestmark = pytest.mark.once  # the output of compilers, compared with a file
@@ -101,6 +102,61 @@ def test_a_planted_difference(built: Path, compare: Compare, capsys: pytest.Capt
     assert lines[0].endswith("; of other sources: 'scale.cl')")
     status, report, _ = run(capsys, "check", "k.devmod", "--rebuild", built, "--json")
     assert (status, [each["outcome"] for each in json.loads(report)["payloads"]]) == (1, ["differs", "same"])
+
+
+PROGRAM = """[programs.grow]
+updates = ["x: float32[n]"]
+steps = ["scale(x=x, factor=2.0, threads=n, block=1)"]
+"""
+GROW = ["program steps1: 'grow': same", *SAME]
+TREE = [*GROW, "the tree of modules: differs (it has the same payloads in another order, or with other imports)"]
+LESS = [SAME[1], "program steps1: 'grow': missing (the manifest builds it, and the file does not have it)"]
+FEWER = "not rebuilt (the manifest builds fewer of these payloads)"
+EQUAL = "opencl cl: 'scale': differs (its bytes are the same; "
+
+
+def renewed(module: devmod.Module, source: dict[str, str] | None = None, **fields: object) -> devmod.Module:
+    """Return a module with the bytes of another one, and with another origin or other sources beside it."""
+    new = devmod.create_with_fallback("opencl", module.code, module.format, module.functions, source)  # type: ignore[attr-defined]
+    new.__dict__["_devmod_origin"] = module.origin.replace(**fields)  # type: ignore[union-attr]
+    return new
+
+
+#: The modules of a file that is made of those of the build, and of equal new ones: the program, the two kernels.
+CASES: dict[str, tuple[Callable[[devmod.Module, Sequence[devmod.Module]], Sequence[devmod.Module]], list[str]]] = {
+    "as it is": (lambda file, new: file.imports, GROW),
+    "a copy of a payload": (lambda file, new: [file, new[1]], [*GROW, f"opencl cl: 'scale': {FEWER}"]),
+    "a copy of a program": (lambda file, new: [file, new[0]], [*GROW, *(each.replace("same", FEWER) for each in GROW)]),
+    "a payload twice in the tree": (lambda file, new: [*file.imports, file], TREE),
+    "another order": (lambda file, new: [file.imports[0], devmod.bundle(*file.imports[1].imports[::-1])], TREE),
+    "other sources in the origin": (
+        lambda file, new: [renewed(new[1], sources={"scale.cl": "0" * 64}), new[2]], [f"{EQUAL}of other sources: 'scale.cl')", *LESS],
+    ),
+    "other options in the origin": (
+        lambda file, new: [renewed(new[1], options=["-O0"]), new[2]], [f"{EQUAL}for another target or with other options)", *LESS],
+    ),
+    "other sources beside it": (
+        lambda file, new: [renewed(new[1], {"hip": "nothing"}), new[2]], [f"{EQUAL[:-2]}; with other sources beside it)", *LESS],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_file_has_beyond_the_payloads_of_the_build(case: str, compare: Compare) -> None:
+    folder = project("here", manifest=MANIFEST + PROGRAM)
+    devmod.build(folder, cache=False).raise_for_failures()
+    (make, lines), file = CASES[case], devmod.load(folder / "k.devmod")
+    new = [each for each in walk(devmod.load(folder / "k.devmod")) if each.kind != "bundle"]
+    devmod.save(devmod.bundle(*make(file, new), mixed=True), "other.devmod", with_sources=True)
+    assert compare("other.devmod", folder) == (int(lines != GROW), lines)
+
+
+def test_the_same_bytes_by_another_version_of_a_tool(built: Path, compare: Compare) -> None:
+    scale, twice = devmod.load(built / "k.devmod").imports
+    devmod.save(devmod.bundle(renewed(scale, toolchain="libclang 1.0"), twice), "old.devmod")
+    status, lines = compare("old.devmod", built)
+    assert (status, lines[1]) == (0, SAME[1])
+    assert lines[0].startswith("opencl cl: 'scale': same (the file was built by libclang 1.0, and libclang ")
 
 
 def test_another_version_of_a_tool_is_named(built: Path, compare: Compare) -> None:

@@ -63,6 +63,7 @@ export function checkLimits(device, plan, block, features) {
     beyond(`uses ${count} ${what}`, count, limit);
   }
   for (const argument of plan.args) checkStorage(device, plan, argument);
+  for (const { kind, size } of plan.args) if (kind === "buffer") beyond(`has a storage buffer of ${size} bytes`, size, "maxStorageBufferBindingSize");
   const binding = Math.max(0, ...spots.map((spot) => spot.binding + 1));
   beyond(`uses binding ${binding - 1}`, binding, "maxBindingsPerBindGroup");
   for (const each of plan.blocks) beyond(`has a uniform block of ${each.size} bytes`, each.size, "maxUniformBufferBindingSize");

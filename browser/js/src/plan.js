@@ -228,7 +228,7 @@ function declaredAccess(text) {
  */
 export function launchedBlock(description, text, entry, known) {
   const bare = text.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, " ");
-  const entries = bare.matchAll(/@workgroup_size\s*\(([\s\d,iu]*)\)\s*(?:@compute\s*)?fn\s+([\p{L}\p{N}_]+)/gu);
+  const entries = bare.matchAll(/@\s*workgroup_size\s*\(([\s\d,iu]*)\)\s*(?:@\s*compute\s*)?fn\s+([\p{L}\p{N}_]+)/gu);
   const [sizes, ...others] = [...entries].filter(([, , name]) => name === entry).map(([, sizes]) => sizes ?? "");
   const numbers = sizes?.match(/\d+/g)?.map(Number);
   if (!numbers || others.length) return known;

@@ -145,6 +145,7 @@ for (const [name, call, text] of [
 for (const [text, known, block] of [
   ["@compute @workgroup_size(64, 1, 1)\nfn k(", null, [64, 1, 1]],
   ["@workgroup_size ( 8u , 4i, )\n  @compute fn k(", null, [8, 4, 1]],
+  ["@ workgroup_size(8)\n  @ compute fn k(", null, [8, 1, 1]],
   ["@compute @workgroup_size(64) fn k(", [64, 1, 1], [64, 1, 1]],
   ["@compute @workgroup_size(8) fn other() {} @compute @workgroup_size(4) fn k(", null, [4, 1, 1]],
   ["/* @workgroup_size(8) fn k( */ @compute @workgroup_size(4 /* threads */) // @workgroup_size(2) fn k(\n fn k(", null, [4, 1, 1]],

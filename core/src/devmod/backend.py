@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from devmod._util.magic import detect_form as detect_form
     from devmod._util.once import Once as Once
     from devmod._util.programs import find_program as find_program
+    from devmod._util.regular_files import absolute as absolute
     from devmod._util.regular_files import file_name as file_name
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.temporary import temporary_folder as temporary_folder
@@ -115,7 +116,7 @@ _NAMES = {
     "_util.magic": "detect_form",
     "_util.once": "Once",
     "_util.programs": "find_program",
-    "_util.regular_files": "file_name open_regular",
+    "_util.regular_files": "absolute file_name open_regular",
     "_util.temporary": "temporary_folder",
     "_util.text": "escape is_valid_name",
     "_values.dtypes": "ConversionError STRUCT_FORMATS array_bytes dtype_name parse_dtype",

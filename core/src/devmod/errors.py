@@ -145,15 +145,20 @@ class DeviceMemoryError(LaunchError):
 class GuardError(LaunchError):
     """A kernel has written outside of an array, or to one that it declares read-only, as `devmod.guard` found after the launch.
 
+    `devmod.testing.assert_kernel` and the commands also raise it for results that depend on memory outside of the arrays.
+
     Attributes
     ----------
     index : int
         The first element that has changed, in the array or behind it, where it is the length or more. If none of them has, the last one
-        before the array, which is negative.
+        before the array, which is negative. For a result, its place.
     value : object
         The value that is there, as an element of the array.
+    is_read : bool
+        Whether the kernel has read outside of its arrays.
     """
 
+    is_read: bool = False
     index: int = 0
     value: object = None
 

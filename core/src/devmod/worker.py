@@ -12,9 +12,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
+from weakref import WeakSet
 
 _Item = TypeVar("_Item")
 
@@ -32,7 +33,12 @@ _END_TIMEOUT = 0.5
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
 #: The processes without a program to guard: the process group, and the pipe that keeps it.
-_guards: list[tuple[int, int]] = []
+_guards: list[tuple[int, IO[bytes]]] = []
+
+#: The pipes at whose end another process ends. A fork would keep them open, and the process would outlive this one.
+_pipes: WeakSet[IO[bytes]] = WeakSet()
+#: Locked at a fork, and while a pipe is not yet in `_pipes`.
+_fork_lock = threading.RLock()
 
 
 def python_command(module: str) -> list[str]:
@@ -75,8 +81,8 @@ def answer_writer() -> Callable[[object], None]:
 class Worker:
     """A process that runs ``main(request)`` of a module, in a session of its own. The end of the context kills it.
 
-    It ends with this process, also after a SIGKILL of this process and while a driver hangs there (POSIX; outside of Linux not while the
-    driver has Python's lock).
+    It ends with this process, also after a SIGKILL of this process whose forks remain, and while a driver hangs there (POSIX; outside of
+    Linux not while the driver has Python's lock).
 
     Parameters
     ----------
@@ -111,48 +117,38 @@ class Worker:
         captures: bool = False,
         ends_itself: bool = False,
     ) -> None:
-        self._printed = tempfile.TemporaryFile() if captures else None  # noqa: SIM115 - `close` closes it
-        ends, self._lifeline = os.pipe() if os.name == "posix" and not ends_itself else (-1, -1)
-        try:
+        with ExitStack() as its_files, ExitStack() as own_files:
+            self._printed = own_files.enter_context(tempfile.TemporaryFile()) if captures else None
+            requests, self._requests = _pipe(its_files, own_files)
+            lifeline = _pipe(its_files, own_files)[0] if os.name == "posix" and not ends_itself else None
             self.process = subprocess.Popen(  # noqa: S603 - this very Python
                 python_command(module),
-                stdin=subprocess.PIPE,
+                stdin=requests,
                 stdout=subprocess.PIPE,
                 stderr=self._printed,
                 env=environment,
                 cwd=folder,
-                pass_fds=[ends] if ends >= 0 else (),
+                pass_fds=() if lifeline is None else (lifeline,),
                 start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
             )
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            if ends >= 0:
-                os.close(ends)
+            self._files = own_files.pop_all()
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.is_late = False
         threading.Thread(target=self._read, daemon=True).start()
-        self.send({**request, "path": search_path(), **({"lifeline": ends} if ends >= 0 else {})})
+        self.send({**request, "path": search_path(), **({} if lifeline is None else {"lifeline": lifeline})})
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        assert self.process.stdin is not None
-        with suppress(OSError):  # a request that was not read
-            self.process.stdin.close()
-        self.wait(_END_TIMEOUT)
         self.close()
+        self.wait(_END_TIMEOUT)
 
     def close(self) -> None:
         """Close the files of this class. The process ends."""
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
-        if self._printed is not None:
-            self._printed.close()
+        with suppress(OSError):  # a request that was not read
+            self._files.close()
 
     @property
     def printed(self) -> str:
@@ -163,10 +159,9 @@ class Worker:
 
     def send(self, request: object) -> None:
         """Send a further request, a line of JSON. A process that has ended ignores it."""
-        assert self.process.stdin is not None
         with suppress(OSError):
-            self.process.stdin.write(json.dumps(request).encode() + b"\n")
-            self.process.stdin.flush()
+            self._requests.write(json.dumps(request).encode() + b"\n")
+            self._requests.flush()
 
     def kill(self) -> None:
         """End the process and the programs that it has started."""
@@ -335,18 +330,30 @@ def guarded_group() -> Iterator[int | None]:
     _guards.append(guard)
 
 
-def _start_guard() -> tuple[int, int]:
+def _pipe(its_files: ExitStack, own_files: ExitStack) -> tuple[int, IO[bytes]]:
+    """Open a pipe to another process, and return both ends. The child of a fork does not keep that of this process."""
+    with _fork_lock:
+        reader, writer = os.pipe()
+        its_files.callback(os.close, reader)
+        file = own_files.enter_context(open(writer, "wb"))  # noqa: SIM115 - the stack closes it
+        _pipes.add(file)
+    return reader, file
+
+
+def _start_guard() -> tuple[int, IO[bytes]]:
     """Start a process in a group of its own, so Ctrl-C in a terminal does not reach it, and return the group and the pipe to it."""
-    reader, writer = os.pipe()
-    quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
-    command = [sys.executable, "-I", "-S", "-c", _GUARD]
-    group = os.posix_spawn(sys.executable, command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), *quiet], setpgroup=0)
-    os.close(reader)
+    with ExitStack() as its_files, ExitStack() as own_files:
+        reader, writer = _pipe(its_files, own_files)
+        quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+        files = [(os.POSIX_SPAWN_DUP2, reader, 0), *quiet]
+        command = [sys.executable, "-I", "-S", "-c", _GUARD]
+        group = os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setpgroup=0)
+        own_files.pop_all()
     return group, writer
 
 
-def _end_guard(group: int, pipe: int) -> None:
-    os.close(pipe)
+def _end_guard(group: int, pipe: IO[bytes]) -> None:
+    pipe.close()
     with suppress(OSError):  # the program of this process may wait for any child
         os.waitpid(group, 0)
 
@@ -357,12 +364,20 @@ def _end_guards() -> None:
         _end_guard(*_guards.pop())
 
 
-def _leave_guards() -> None:
-    """In the child of a fork, close the pipes, which the parent has too."""
-    while _guards:
-        os.close(_guards.pop()[1])
+def _leave_pipes() -> None:
+    """In the child of a fork, put the null device in the place of the parent's pipes. Closing one could wait for a thread of the parent."""
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        for pipe in _pipes:
+            if not pipe.closed:
+                os.dup2(null, pipe.fileno(), inheritable=False)
+        os.close(null)
+        while _guards:
+            _guards.pop()[1].close()
+    finally:
+        _fork_lock.release()
 
 
 atexit.register(_end_guards)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_guards)
+    os.register_at_fork(before=_fork_lock.acquire, after_in_parent=_fork_lock.release, after_in_child=_leave_pipes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import devmod
@@ -162,7 +163,7 @@ def new_programs(
     known
         The place and the identity of the file of each program that is registered there.
     programs, identity
-        The programs of a file, and what two loads of it have in common.
+        The programs of a file; and what two loads of it have in common, the device and the other options.
     exists
         Whether the framework has something of a name there.
     where
@@ -177,6 +178,9 @@ def new_programs(
         place, other = known.get(name, ("", None))
         if other is not None and other != identity:
             text = f"{program.place} has a program {name!r}, and so has {place}, whose programs, or other options, are registered there"
+            if isinstance(other, tuple) and isinstance(identity, tuple) and other[0] == identity[0] and other[1] != identity[1]:
+                old, new = (f"the device {each[1]}" if each[1] else "the default device" for each in (other, identity))
+                text = f"the program {name!r} of {place} is registered there for {old}, and this call has {new}"
             raise ArgumentError(f"register: {text}. Give the file another namespace than {where!r}", argument="namespace")
         if other is None and exists(name):
             text = f"{where} has a {name!r} that is not of devmod"
@@ -211,10 +215,13 @@ def rank_of(array: Array) -> int:
     return len(_lengths(array))
 
 
-def identity_of(module: devmod.Module) -> tuple[object, ...]:
-    """Return what two loads of one file have in common: the digests of its modules. A module that is not from a file is itself."""
-    modules = [each for each in walk(module) if each.kind not in ("bundle", "_lib")]  # nodes without bytes
-    return tuple(getattr(getattr(each, "entry", None), "digest", each) for each in modules)
+def identity_of(module: devmod.Module) -> str:
+    """Return the digest of the modules of a file, which two loads of it have in common."""
+    digest = sha256()
+    for each in walk(module):
+        if each.kind not in ("bundle", "_lib"):  # nodes without bytes
+            digest.update(getattr(getattr(each, "entry", None), "digest", b"") or sha256(each.save_to_bytes()).digest())
+    return digest.hexdigest()
 
 
 def not_importable(name: str, packages: str, error: ImportError) -> ImportError:

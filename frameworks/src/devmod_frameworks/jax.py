@@ -6,7 +6,7 @@ docs/frameworks.md has the rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from operator import index
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from typing import Any
 
 import devmod
 from devmod.backend import parse_dtype
-from devmod_frameworks._programs import Program, not_importable, programs_of
+from devmod_frameworks._programs import Program, not_importable, programs_of, rank_of
 from devmod_readers.programs import Array, Scalar
 
 try:
@@ -27,6 +27,7 @@ except ImportError as error:
 
 #: Stands for an argument that JAX passes to the callback. The others are numbers.
 _OPERAND = None
+_type_of = getattr(jax, "typeof", type)
 
 
 def register(module: devmod.Module, device: devmod.Device | str | None = None) -> SimpleNamespace:
@@ -55,6 +56,19 @@ def register(module: devmod.Module, device: devmod.Device | str | None = None) -
     return SimpleNamespace(**functions)
 
 
+@dataclass(frozen=True)
+class _Callback:
+    """What JAX calls. It compares callbacks, and compiles one for those that are equal: of one program with the same numbers."""
+
+    function: _Function
+    numbers: str
+    static: tuple[Any, ...] = field(compare=False)
+
+    def __call__(self, *operands: Any) -> tuple[Any, ...]:
+        """Run the program."""
+        return self.function.run_batch(self.static, *operands)
+
+
 class _Function:
     """A program as a function."""
 
@@ -65,6 +79,7 @@ class _Function:
         self._gradient = program.gradient(programs)
         self._types = {each.name: _numpy_type(program, each) for each in (*program.arrays, *program.outputs)}
         self._updates = [place for place, each in enumerate(program.arguments) if isinstance(each, Array) and each.role == "update"]
+        self._ranks = [rank_of(each) if isinstance(each, Array) else 0 for each in program.arguments]
         self._function: Any = None
         self._run = jax.custom_vjp(self._call, nondiff_argnums=(0,))
         self._run.defvjp(self._forward, self._backward, symbolic_zeros=True)
@@ -75,7 +90,11 @@ class _Function:
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the program, or record it."""
         static, operands = self._bind(args, keywords)
-        results = self._run(static, *operands)
+        operands = _vary(operands, operands)
+        try:
+            results = self._run(static, *operands)
+        except NotImplementedError:  # of `jax.shard_map` outside of jit: its tracers have no `custom_vjp` with symbolic zeros
+            results = self._call(static, *operands)
         return results[0] if len(results) == 1 else results
 
     def _bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Any]]:
@@ -91,6 +110,8 @@ class _Function:
         for each, value in zip(program.arguments, given.args, strict=True):
             if value is None:  # it has no default, and one before it has
                 raise program.error(f"missing a required argument: {each.name!r}", each.name)
+            if isinstance(each, Scalar) and getattr(value, "shape", ()) != ():
+                raise program.error(f"the argument {each.name!r}: an array of shape {value.shape} is not a number", each.name)
             if isinstance(each, Scalar) and not isinstance(value, jax.core.Tracer):
                 static.append(value.item() if hasattr(value, "item") else value)
                 continue
@@ -104,6 +125,8 @@ class _Function:
             if name in program.sizes:
                 text = f"the argument {name!r} is traced, and shapes depend on it: pass a number of Python, or name it in static_argnames"
                 raise program.error(text, name)
+            if argument.is_integer and not (jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool):
+                raise program.error(f"the argument {name!r} is {value.dtype}; expected an integer", name)
             return value
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):
             raise program.error(f"the argument {name!r} is {type(value).__name__}; expected an array: jnp.asarray({name})", name)
@@ -120,6 +143,14 @@ class _Function:
 
     def _call(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
         """Return the outputs and the new arrays of updates."""
+        results = self._results(static, operands)
+        if not any(isinstance(each, jax.core.Tracer) for each in operands):  # JAX would compile a callback
+            return tuple(map(jnp.asarray, self._run_here(static, *map(np.asarray, operands))))
+        outputs = jax.pure_callback(_Callback(self, repr(static), static), results, *operands, vmap_method="expand_dims")
+        return tuple(_vary(outputs, operands))
+
+    def _results(self, static: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the shape and the type of each output and update, for operands without the axes of `jax.vmap`."""
         program, values = self._program, _merge(static, operands)
         arrays = [value for each, value in zip(program.arguments, values, strict=True) if isinstance(each, Array)]
         scalars = {each.name: value for each, value in zip(program.arguments, values, strict=True) if isinstance(each, Scalar)}
@@ -129,7 +160,7 @@ class _Function:
             self._check_width(each.name)
             results.append(jax.ShapeDtypeStruct(shape, self._types[each.name]))
         results += [jax.ShapeDtypeStruct(values[place].shape, values[place].dtype) for place in self._updates]
-        return tuple(jax.pure_callback(partial(self._run_here, static), tuple(results), *operands, vmap_method="sequential"))
+        return tuple(results)
 
     def _size(self, name: str, value: Any) -> int:
         try:
@@ -137,12 +168,27 @@ class _Function:
         except TypeError:
             raise self._program.error(f"the argument {name!r} is {value!r}; expected an integer", name) from None
 
+    def run_batch(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
+        """Run the program for each element of arrays of the host with the axes of `jax.vmap`: the callback."""
+        arrays = [np.asarray(each) for each in operands]
+        ranks = [rank for rank, value in zip(self._ranks, static, strict=True) if value is _OPERAND]
+        lengths = np.broadcast_shapes(*[each.shape[: each.ndim - rank] for each, rank in zip(arrays, ranks, strict=True)])
+        if not lengths:
+            return self._run_here(static, *arrays)
+        arrays = [np.broadcast_to(each, lengths + each.shape[each.ndim - rank :]) for each, rank in zip(arrays, ranks, strict=True)]
+        structs = self._results(static, [np.empty(each.shape[len(lengths) :], each.dtype) for each in arrays])
+        results = tuple(np.empty(lengths + each.shape, each.dtype) for each in structs)
+        for place in np.ndindex(lengths):
+            for result, value in zip(results, self._run_here(static, *[each[place] for each in arrays]), strict=True):
+                result[place] = value
+        return results
+
     def _run_here(self, static: tuple[Any, ...], *operands: Any) -> tuple[Any, ...]:
-        """Run the program for arrays of the host: the callback."""
-        values = _merge(static, map(np.asarray, operands))
-        for place, (each, value) in enumerate(zip(self._program.arguments, values, strict=True)):
+        """Run the program for arrays of the host."""
+        values = _merge(static, operands)
+        for place, each in enumerate(self._program.arguments):
             if isinstance(each, Scalar) and static[place] is _OPERAND:
-                values[place] = value.item()
+                values[place] = values[place].item()
         for place in self._updates:
             values[place] = values[place].copy()
         if self._function is None:
@@ -177,6 +223,19 @@ class _Function:
         named = dict(zip(self._gradient.results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
         given = zip(self._program.arguments, static, strict=True)
         return tuple(named.get(f"grad_{each.name}") for each, value in given if value is _OPERAND)
+
+
+def _vary(arrays: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Return arrays that vary over each axis of a mesh over which an operand varies, as the types in `jax.shard_map` have it.
+
+    The gradient of an operand that varies over fewer axes is then a sum over the others. Older versions of JAX have no such types.
+    """
+
+    def axes_of(array: Any) -> frozenset[str]:
+        return getattr(getattr(_type_of(array), "manual_axis_type", None), "varying", frozenset())
+
+    axes = frozenset[str]().union(*map(axes_of, operands))
+    return [jax.lax.pcast(each, tuple(axes - axes_of(each)), to="varying") if axes - axes_of(each) else each for each in arrays]
 
 
 def _merge(static: Sequence[Any], operands: Any) -> list[Any]:

@@ -19,11 +19,18 @@ from devmod_runtime import fork_safe
 
 try:
     import torch
+    from torch.autograd import forward_ad
 except ImportError as error:
     raise not_importable("torch", "devmod-frameworks[torch]", error) from error
 
 #: The operators of shapes for symbolic integers.
 _SYMBOLIC = {**OPERATORS, "min": lambda *values: _fold(torch.sym_min, values), "max": lambda *values: _fold(torch.sym_max, values)}
+_Key = torch._C.DispatchKey
+#: The dispatch keys of a call with ordinary tensors of the CPU or of CUDA, where nothing lies between autograd and the program.
+_ORDINARY = frozenset(
+    (torch._C.DispatchKeySet(key) | torch._C.DispatchKeySet(autograd)).raw_repr()
+    for key, autograd in ((_Key.CPU, _Key.AutogradCPU), (_Key.CUDA, _Key.AutogradCUDA))
+)
 #: The shapes whose results are kept for each program.
 _MAX_SHAPES = 64
 #: For each namespace the place, the identity and the options of the file of each program.
@@ -65,9 +72,10 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
     if not isinstance(namespace, str) or not (namespace.isascii() and namespace.isidentifier()):
         raise ArgumentError(f"register: the namespace is {namespace!r}; expected an identifier, such as 'mylib'", argument="namespace")
     programs = programs_of(module)
-    identity = identity_of(module), str(device or ""), bool(strict)
-    operations = {name: _Operation(each, device, strict) for name, each in programs.items()}
+    digest = identity_of(module)
+    identity = digest, str(device or ""), bool(strict)
     gradients = {name: _Gradient(each, parts, namespace) for name, each in programs.items() if (parts := each.gradient(programs))}
+    operations = {name: _Operation(each, gradients.get(name), digest, device, strict) for name, each in programs.items()}
     with _lock:
         known, found = _registered.setdefault(namespace, {}), getattr(torch.ops, namespace)
         names = new_programs(known, programs, identity, lambda name: hasattr(found, name), f"torch.ops.{namespace}")
@@ -75,11 +83,13 @@ def register(module: devmod.Module, namespace: str, device: devmod.Device | str 
         for name in names:
             operation = operations[name]
             library.define(operation.schema, tags=[torch.Tag.pt2_compliant_tag])
-            library.impl(name, operation.update if operation.updates else operation.call, "CompositeExplicitAutograd")
+            library.impl(name, operation.run, "CompositeExplicitAutograd")
+            library.impl(name, operation.differentiate, "Autograd", with_keyset=True)
             torch.library.register_fake(f"{namespace}::{name}", operation.fake, lib=library)
-            if name in gradients:
-                gradient = gradients[name]
-                torch.library.register_autograd(f"{namespace}::{name}", gradient.run, setup_context=gradient.save, lib=library)
+            operation.overload = getattr(found, name).default
+            if operation.updates:
+                for key in ("Conjugate", "Negative"):
+                    library.impl(name, operation.update_view, key)
         _libraries.append(library)
         known.update({name: (programs[name].place, identity) for name in names})
     return found
@@ -94,12 +104,21 @@ class _Operation:
         The schema. Its names are identifiers, which `programs_of` checks, and its other parts are from here.
     updates : list of int
         The places of the updates among the arguments.
+    run
+        Runs the program. Autograd and the transformations of PyTorch are done with the arguments.
+    gradient : _Gradient or None
+        The gradient.
+    overload
+        The operation of PyTorch.
     """
 
-    def __init__(self, program: Program, device: devmod.Device | str | None, strict: bool) -> None:
-        self._program, self._device, self._strict = program, device, strict
+    overload: Any
+
+    def __init__(self, program: Program, gradient: _Gradient | None, digest: str, device: devmod.Device | str | None, strict: bool) -> None:
+        self._program, self.gradient, self._digest, self._device, self._strict = program, gradient, digest, device, strict
         self._places = [place for place, each in enumerate(program.arguments) if isinstance(each, Array)]
         self.updates = [place for place in self._places if program.arguments[place].role == "update"]  # type: ignore[union-attr]
+        self.run = self.update if self.updates else self.call
         self._defaults = [each.default if isinstance(each, Scalar) else None for each in program.arguments]
         types = [_torch_type(program, each) for each in (*program.arrays, *program.outputs)]
         self._types = types[len(program.arrays) :]
@@ -110,12 +129,56 @@ class _Operation:
         results = ", ".join(["Tensor"] * len(program.outputs))
         self.schema = f"{program.name}({', '.join(parts)}) -> {results if len(program.outputs) == 1 else f'({results})'}"
 
+    def differentiate(self, keys: Any, *args: Any) -> Any:
+        """Run the program as autograd calls it. `keys` are those of the dispatcher.
+
+        A transformation of `torch.func` marks its tensors for this call alone: `run` does not see the marks.
+        """
+        needs_gradient = torch.is_grad_enabled() and any(args[place].requires_grad for place in self._places)
+        if needs_gradient or forward_ad._current_level >= 0:
+            self._check_gradients(args, needs_gradient)
+            if needs_gradient:
+                return _Recorded.apply(self, *args, *self._defaults[len(args) :])
+        elif keys.raw_repr() in _ORDINARY:
+            return self.run(*args)  # 2 µs less than through the dispatcher
+        return self.run_below(*args)
+
+    def run_below(self, *args: Any) -> Any:
+        """Run the program through what PyTorch has below autograd."""
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.overload(*args)
+
+    def _check_gradients(self, args: Sequence[Any], needs_gradient: bool) -> None:
+        """Raise ArgumentError for a tensor whose derivatives the program does not have."""
+        program = self._program
+        for place, array in zip(self._places, program.arrays, strict=True):
+            tensor, name = args[place], array.name
+            if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+                raise program.error(f"the argument {name!r} has a tangent, and programs have no forward mode: pass {name}.detach()", name)
+            if not needs_gradient or not tensor.requires_grad:
+                continue
+            if self.gradient is None:
+                text = f"the argument {name!r} requires a gradient, and the program has no 'backward'"
+                raise program.error(f"{text}: call it in torch.no_grad(), or pass {name}.detach()", name)
+            if torch._C._are_functorch_transforms_active():
+                text = f"the argument {name!r} requires a gradient of torch.func, which programs do not have"
+                raise program.error(f"{text}: use torch.autograd.grad, or pass {name}.detach()", name)
+
     def update(self, *args: Any) -> Any:
         """Run a program with updates, after which autograd refuses a gradient that needs an array as it was."""
         results = self.call(*args)
         for place in self.updates:
             if not args[place].is_inference():
                 torch.autograd.graph.increment_version(args[place])  # older ones take no list
+        return results
+
+    def update_view(self, *args: Any) -> Any:
+        """Run a program with updates for views that negate or conjugate. PyTorch's own function for them needs operations with results."""
+        values = [each.resolve_conj().resolve_neg() if isinstance(each, torch.Tensor) else each for each in args]
+        results = self.overload(*values)
+        for place in self.updates:
+            if values[place] is not args[place]:
+                args[place].copy_(values[place])
         return results
 
     def call(self, *args: Any) -> Any:
@@ -153,6 +216,9 @@ class _Operation:
                     raise program.error(text, array.name)
                 values[place] = plain.contiguous()
                 if array.role == "update":
+                    if any(length > 1 and not stride for length, stride in zip(plain.shape, plain.stride(), strict=True)):
+                        text = f"the argument {array.name!r} has elements that share memory, and the program writes to it"
+                        raise program.error(f"{text}: {array.name}.clone()", array.name)
                     copies.append((plain, values[place]))
             else:
                 values[place] = plain
@@ -172,7 +238,14 @@ class _Operation:
         return _results(outputs)
 
     def fake(self, *args: Any) -> Any:
-        """Return results without contents, for sizes that may be symbols."""
+        """Return results without contents, for sizes that may be symbols.
+
+        The caches of `torch.compile` on the disk know an operation by its name, and compare a tag. The tag is one of this thread, which
+        compiles. It has the digest of the file, so a cached graph has the gradients and the shapes of this version of the file.
+        """
+        config = getattr(torch.compiler, "config", None)
+        if self._digest not in getattr(config, "cache_key_tag", self._digest):  # older ones have no tag
+            config.cache_key_tag += f" {self._digest}"  # type: ignore[union-attr]
         tensors = [args[place] for place in self._places]
         device = self._check(tensors)
         shapes = self._program.output_shapes([each.shape for each in tensors], self._scalars(args), torch._check, _SYMBOLIC)
@@ -197,7 +270,7 @@ class _Operation:
         return result
 
     def _check(self, tensors: Sequence[Any]) -> Any:
-        """Return the device of the tensors, after a check of their devices, types and numbers of dimensions, and of gradients."""
+        """Return the device of the tensors, after a check of their devices, types and numbers of dimensions."""
         program, device = self._program, None
         for array, tensor in zip(program.arrays, tensors, strict=True):
             name = array.name
@@ -206,10 +279,6 @@ class _Operation:
                 raise program.error(f"{text}: {name}.to({str(device)!r})", name)
             device = tensor.device
             program.check_array(array, _name_of(tensor.dtype), tensor.shape, f"{name}.to(torch.{array.type})")
-            # Below autograd a tensor has its mark, and the mode is the caller's.
-            if tensor.requires_grad and not program.definition.backward and torch.is_grad_enabled():
-                text = f"the argument {name!r} requires a gradient, and the program has no 'backward'"
-                raise program.error(f"{text}: call it in torch.no_grad(), or pass {name}.detach()", name)
         return torch.device("cpu") if device is None else device
 
     def _function(self, device: Any) -> Any:
@@ -237,8 +306,25 @@ class _Operation:
         return function
 
 
+class _Recorded(torch.autograd.Function):  # type: ignore[misc]
+    """A call that autograd records."""
+
+    @staticmethod
+    def forward(ctx: Any, operation: _Operation, *args: Any) -> Any:
+        """Run the program, and keep what its gradient takes."""
+        results = operation.run_below(*args)
+        ctx.gradient = operation.gradient
+        ctx.gradient.save(ctx, args, results)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        """Return the gradient of each argument of `forward`."""
+        return (None, *ctx.gradient.run(ctx, *grads))
+
+
 class _Gradient:
-    """The gradient of a program: another program of the module, for `torch.library.register_autograd`."""
+    """The gradient of a program: another program of the module."""
 
     def __init__(self, program: Program, gradient: Gradient, namespace: str) -> None:
         self._program, (self._sources, self._results) = program, gradient
@@ -259,7 +345,7 @@ class _Gradient:
         args = [grads[number].contiguous() if role == "grad" else next(kept) for role, number in self._sources]
         results = getattr(getattr(torch.ops, self._label[0]), self._label[1])(*args)
         named = dict(zip(self._results, results if isinstance(results, (tuple, list)) else (results,), strict=True))
-        for each, needed in zip(self._program.arguments, ctx.needs_input_grad, strict=False):
+        for each, needed in zip(self._program.arguments, ctx.needs_input_grad[1:], strict=True):
             if needed and f"grad_{each.name}" not in named:
                 text = f"the argument {each.name!r} requires a gradient, and the backward {self._label[1]!r} has no"
                 raise self._program.error(f"{text} 'grad_{each.name}': pass {each.name}.detach()", each.name)

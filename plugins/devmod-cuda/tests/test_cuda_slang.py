@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_programs
 from slang_computations import KERNELS, check
 
 import devmod
@@ -30,3 +31,9 @@ def test_entry_points_with_names_of_cuda(device: Any) -> None:
         y = np.zeros(8, np.int32)
         module[name].on(device)(y, grid=1)
         assert y.tolist() == values
+
+
+@pytest.mark.volume_but("few")
+@pytest.mark.parametrize("seeds", random_programs.SEEDS)
+def test_random_programs(device: Any, seeds: str) -> None:
+    random_programs.check(device, seeds)

@@ -164,6 +164,17 @@ def test_the_best_architecture_of_the_target_is_used(device: Any, builds: list[l
     assert builds == [["-arch=compute_80"]]
 
 
+@pytest.mark.row("R30")
+def test_the_target_of_create_is_used_after_its_end(device: Any, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an open device, several architectures are not compiled for when the module is made."""
+    with monkeypatch.context() as patch, devmod.Target("cuda", arch="compute_75,compute_80,sm_120"):
+        patch.setitem(sys.modules, "devmod_cuda._device", None)
+        module = adder()
+    assert builds == []
+    run_add(module["add"])
+    assert builds == [["-arch=compute_80"]]
+
+
 def test_a_device_that_nvrtc_does_not_support(builds: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_cuda._jit import compile_source
     from devmod_targets.cuda import nvrtc

@@ -158,6 +158,25 @@ def test_a_fatbin_runs(device: Any) -> None:
     run_add(module["add"])
 
 
+@pytest.mark.row("R14", "R40")
+@pytest.mark.parametrize("options", ["-arch=sm_90", "-arch=sm_90,compute_90 -format=fatbin"])
+def test_ptx_beside_a_cubin_runs_on_the_stand_in(options: str, device: Any, standin: Any) -> None:
+    """It executes no cubin, which the choice prefers, so it refuses one as a driver refuses a binary for another device."""
+    if "fatbin" in options:
+        pytest.importorskip("cuda.bindings.nvfatbin", reason="this cuda-bindings is too old for nvfatbin")
+    binary = devmod.compile(ADD, f"cuda {options}", name="add")
+    run_add(devmod.bundle(binary, devmod.compile(ADD, "cuda -arch=compute_90", name="add"))["add"])
+    if "fatbin" in options:
+        run_add(binary["add"])
+        return
+    error = error_of(binary)
+    assert isinstance(error, devmod.DeviceNotFoundError)
+    assert str(error) == (
+        f"the driver of {device} refuses the cuda payload of format 'cubin': CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image is available for "
+        "execution on the device): the stand-in driver executes PTX alone"
+    )
+
+
 @pytest.mark.row("R14", "R34")
 def test_a_cubin_is_loaded_and_its_parameters_are_checked(device: Any, standin: Any) -> None:
     arch = device.arch.partition(":")[0]

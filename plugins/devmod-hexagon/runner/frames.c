@@ -2,34 +2,25 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runner.h"
 
-enum { BUFFER = 65536 };
+/* The largest reply is that to MAX_CALLS calls: a length, an array, three numbers and a bin. */
+enum { BUFFER = 65536, MAX_REPLY = 4 + 5 + 3 * 9 + 5 + 8 * MAX_CALLS };
 
-static int input_file, output_file;
 static uint8_t input[BUFFER], output[BUFFER];
 static uint32_t input_start, input_end, output_size;
 /* The unread bytes of the current frame. */
 static uint32_t frame_left;
-/* The bytes of the reply's bin that `reply_bytes` has not sent yet. */
-static uint32_t reply_left;
-
-void frames_open(int input_descriptor, int output_descriptor)
-{
-    input_file = input_descriptor;
-    output_file = output_descriptor;
-}
 
 static void write_all(const void *data, size_t size)
 {
     const uint8_t *next = data;
 
     while (size) {
-        ssize_t count = write(output_file, next, size);
+        ssize_t count = write(STDOUT_FILENO, next, size);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
@@ -43,7 +34,7 @@ static void write_all(const void *data, size_t size)
 static uint32_t read_some(void *out, uint32_t size)
 {
     for (;;) {
-        ssize_t count = read(input_file, out, size);
+        ssize_t count = read(STDIN_FILENO, out, size);
         if (count >= 0)
             return (uint32_t)count;
         if (errno != EINTR)
@@ -189,14 +180,6 @@ void frame_skip(void)
 
 static void put(const void *data, uint32_t size)
 {
-    if (size > BUFFER - output_size) {
-        write_all(output, output_size);
-        output_size = 0;
-    }
-    if (size > BUFFER) {
-        write_all(data, size);
-        return;
-    }
     memcpy(output + output_size, data, size);
     output_size += size;
 }
@@ -211,28 +194,22 @@ static void put_number(uint8_t first, uint64_t value, uint32_t size)
     put(bytes, 1 + size);
 }
 
-/* The start of the reply in `output`. `reply_end` writes the length of the reply there. A bin may be larger than the buffer, so
- * `reply_bin` writes the length of a reply with a bin. A bin is always the last item. */
+/* The start of the reply in `output`. `reply_end` writes the length of the reply there. */
 static uint32_t reply_start;
+
+static void send_replies(void)
+{
+    write_all(output, output_size);
+    output_size = 0;
+}
 
 void reply_begin(uint32_t items)
 {
-    static const uint8_t no_length[4];
-
-    if (BUFFER - output_size < 4096) {
-        write_all(output, output_size);
-        output_size = 0;
-    }
+    if (BUFFER - output_size < MAX_REPLY)
+        send_replies();
     reply_start = output_size;
-    reply_left = 0;
-    put(no_length, sizeof no_length);
+    output_size += 4;
     put_number(0xdd, items, 4);
-}
-
-static void set_length(uint32_t length)
-{
-    for (uint32_t number = 0; number < 4; number++)
-        output[reply_start + number] = (uint8_t)(length >> 8 * number);
 }
 
 void reply_unsigned(uint64_t value)
@@ -248,31 +225,21 @@ void reply_text(const char *text)
     put(text, size);
 }
 
-void reply_bin(uint32_t size)
+void reply_bin(const void *data, uint32_t size)
 {
     put_number(0xc6, size, 4);
-    set_length(output_size - reply_start - 4 + size);
-    reply_left = size;
-    reply_start = UINT32_MAX;
-}
-
-void reply_bytes(const void *data, uint32_t size)
-{
-    if (size > reply_left)
-        abort();
-    reply_left -= size;
     put(data, size);
 }
 
 void reply_end(void)
 {
-    if (reply_start != UINT32_MAX)
-        set_length(output_size - reply_start - 4);
+    uint32_t length = output_size - reply_start - 4;
+
+    for (uint32_t number = 0; number < 4; number++)
+        output[reply_start + number] = (uint8_t)(length >> 8 * number);
     /* Several requests may be in the input buffer. One write sends the replies to all of them. */
-    if (input_start == input_end) {
-        write_all(output, output_size);
-        output_size = 0;
-    }
+    if (input_start == input_end)
+        send_replies();
 }
 
 void reply_error(uint64_t id, const char *code, const char *format, ...)

@@ -1,14 +1,10 @@
 /* The loop of the runner. It reads requests from file 0 and writes replies to file 1 (docs/hexagon-runner.md).
  *
- *     runner ARENA_BYTES [FILE]
- *     runner ARENA_BYTES --listen PORT [SECONDS]
+ *     runner ARENA_BYTES FILE
  *
- * With a FILE (a descriptor that the host has opened) the arena is that file's memory, which the host maps too. Without one, the
- * arena is the runner's own, and the host copies through the connection. With --listen the runner serves connections on
- * TCP, each in its own process (listen.c). A client has SECONDS to send the secret, 10 without the argument.
+ * The arena is the memory of FILE, a descriptor that the host has opened. The host maps it too.
  */
 #define _GNU_SOURCE /* POLLRDHUP */
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,34 +39,13 @@ static uint64_t nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Return the memory of the arena at an address; NULL, after an error reply, if the range is not in it. */
-static uint8_t *arena_range(uint64_t id, uint64_t address, uint64_t size)
+/* ["hello", id] -> [id, 0, address of the arena] */
+static void do_hello(uint64_t id)
 {
-    uint64_t offset = address - (uint32_t)arena;
-
-    if (address >= (uint32_t)arena && offset <= arena_size && size <= arena_size - offset)
-        return arena + offset;
-    reply_error(id, "range", "the bytes 0x%llx to 0x%llx are not in the arena", (unsigned long long)address, (unsigned long long)(address + size));
-    return NULL;
-}
-
-static void reply_done(uint64_t id)
-{
-    reply_begin(2);
+    reply_begin(3);
     reply_unsigned(id);
     reply_unsigned(0);
-    reply_end();
-}
-
-static void do_hello(uint64_t id, int is_shared)
-{
-    reply_begin(6);
-    reply_unsigned(id);
-    reply_unsigned(0);
-    reply_unsigned(PROTOCOL_VERSION);
     reply_unsigned((uint32_t)arena);
-    reply_unsigned(arena_size);
-    reply_unsigned((uint64_t)is_shared);
     reply_end();
 }
 
@@ -78,12 +53,14 @@ static void do_hello(uint64_t id, int is_shared)
 static void do_load(uint64_t id)
 {
     char error[MAX_NAME];
-    uint64_t address = frame_unsigned(), span = frame_unsigned();
+    uint64_t offset = frame_unsigned() - (uint32_t)arena, span = frame_unsigned();
     uint32_t size = frame_bin(), number = 0;
-    uint8_t *base = arena_range(id, address, span), *file;
+    uint8_t *file;
 
-    if (!base)
+    if (offset > arena_size || span > arena_size - offset) {
+        reply_error(id, "range", "the module is not in the arena");
         return;
+    }
     while (number < MAX_IMAGES && images[number])
         number++;
     file = number < MAX_IMAGES ? malloc(size ? size : 1) : NULL;
@@ -92,7 +69,7 @@ static void do_load(uint64_t id)
         return;
     }
     frame_bytes(file, size);
-    images[number] = image_load(base, (uint32_t)span, file, size, error, sizeof error);
+    images[number] = image_load(arena + offset, (uint32_t)span, file, size, error, sizeof error);
     free(file);
     if (!images[number]) {
         reply_error(id, strncmp(error, "unresolved ", 11) == 0 ? "unresolved" : "image", "%s", error);
@@ -123,7 +100,10 @@ static void do_unload(uint64_t id)
         return;
     image_unload(loaded);
     images[number] = NULL;
-    reply_done(id);
+    reply_begin(2);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_end();
 }
 
 /* ["symbol", id, number, name] -> [id, 0, address, size]; the address is 0 if there is none */
@@ -168,20 +148,12 @@ static int plain_call(uint32_t *address, uint32_t registers[REGISTERS])
 /* ["call", id, count, address, registers, stack, ...] -> [id, 0, nanoseconds, results of 8 bytes each] */
 static void do_call(uint64_t id)
 {
-    static uint64_t *results;
-    static uint32_t capacity;
+    static uint64_t results[MAX_CALLS];
     static uint32_t stack[MAX_STACK_WORDS];
     uint64_t count = frame_unsigned(), time = nanoseconds();
 
-    if (count > capacity) {
-        uint64_t *larger = count <= 1u << 20 ? realloc(results, (size_t)count * sizeof *results) : NULL;
-        if (!larger) {
-            reply_error(id, "memory", "the runner has no memory for %llu calls", (unsigned long long)count);
-            return;
-        }
-        results = larger;
-        capacity = (uint32_t)count;
-    }
+    if (count > MAX_CALLS)
+        reply_last("protocol", "expected 4096 calls at most");
     for (uint32_t number = 0; number < count; number++) {
         uint32_t address, registers[REGISTERS], size;
         if (plain_call(&address, registers)) {
@@ -204,63 +176,8 @@ static void do_call(uint64_t id)
     reply_unsigned(id);
     reply_unsigned(0);
     reply_unsigned(time);
-    reply_bin((uint32_t)count * 8);
-    reply_bytes(results, (uint32_t)count * 8);
+    reply_bin(results, (uint32_t)count * 8);
     reply_end();
-}
-
-/* ["write", id, address, bytes] -> [id, 0] */
-static void do_write(uint64_t id)
-{
-    uint64_t address = frame_unsigned();
-    uint32_t size = frame_bin();
-    uint8_t *target = arena_range(id, address, size);
-
-    if (!target)
-        return;
-    frame_bytes(target, size);
-    reply_done(id);
-}
-
-/* ["read", id, address, size] -> [id, 0, bytes] */
-static void do_read(uint64_t id)
-{
-    uint64_t address = frame_unsigned(), size = frame_unsigned();
-    const uint8_t *source = arena_range(id, address, size);
-
-    if (!source)
-        return;
-    reply_begin(3);
-    reply_unsigned(id);
-    reply_unsigned(0);
-    reply_bin((uint32_t)size);
-    reply_bytes(source, (uint32_t)size);
-    reply_end();
-}
-
-/* ["clear", id, address, size] -> [id, 0] */
-static void do_clear(uint64_t id)
-{
-    uint64_t address = frame_unsigned(), size = frame_unsigned();
-    uint8_t *target = arena_range(id, address, size);
-
-    if (!target)
-        return;
-    memset(target, 0, (size_t)size);
-    reply_done(id);
-}
-
-/* ["copy", id, from, to, size] -> [id, 0] */
-static void do_copy(uint64_t id)
-{
-    uint64_t from = frame_unsigned(), to = frame_unsigned(), size = frame_unsigned();
-    const uint8_t *source = arena_range(id, from, size);
-    uint8_t *target = source ? arena_range(id, to, size) : NULL;
-
-    if (!target)
-        return;
-    memmove(target, source, (size_t)size);
-    reply_done(id);
 }
 
 /* ["clock", id] -> [id, 0, nanoseconds] */
@@ -280,11 +197,10 @@ typedef struct {
 } operation;
 
 static const operation operations[] = {
-    {"load", do_load, 5}, {"unload", do_unload, 3}, {"symbol", do_symbol, 4}, {"write", do_write, 4},
-    {"read", do_read, 4}, {"clear", do_clear, 4},   {"copy", do_copy, 5},     {"clock", do_clock, 2},
+    {"hello", do_hello, 2}, {"load", do_load, 5}, {"unload", do_unload, 3}, {"symbol", do_symbol, 4}, {"clock", do_clock, 2},
 };
 
-static void answer(int items, int is_shared)
+static void answer(int items)
 {
     char name[MAX_NAME];
     uint64_t id;
@@ -295,10 +211,6 @@ static void answer(int items, int is_shared)
     id = frame_unsigned();
     if (strcmp(name, "call") == 0 && items >= 3 && items % 3 == 0) {
         do_call(id);
-        return;
-    }
-    if (strcmp(name, "hello") == 0 && items == 2) {
-        do_hello(id, is_shared);
         return;
     }
     for (size_t number = 0; number < sizeof operations / sizeof *operations; number++)
@@ -325,26 +237,20 @@ static void *watch_host(void *parent)
 
 int main(int count, char **texts)
 {
-    int items, file = -1;
+    int items;
     pthread_t watch;
-    unsigned long long size = count > 1 ? strtoull(texts[1], NULL, 10) : 0;
 
+    if (count != 3)
+        return 2;
     signal(SIGPIPE, SIG_IGN);
-    if (count > 3 && strcmp(texts[2], "--listen") == 0)
-        serve(atoi(texts[3]), count > 4 ? atoi(texts[4]) : 10);
-    else if (count > 2)
-        file = atoi(texts[2]);
-    frames_open(0, 1);
     if (pthread_create(&watch, NULL, watch_host, (void *)getppid()))
         reply_last("memory", "the thread that checks the host cannot be started");
-    if (size == 0 || size > INT_MAX)
-        reply_last("memory", "expected an arena of 1 to 2147483647 bytes");
-    arena_size = (uint32_t)size;
-    arena = mmap(NULL, arena_size, PROT_READ | PROT_WRITE, file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, file, 0);
+    arena_size = strtoul(texts[1], NULL, 10);
+    arena = mmap(NULL, arena_size, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(texts[2]), 0);
     if (arena == MAP_FAILED)
         reply_last("memory", "the arena cannot be mapped");
     fault_install();
     while ((items = frame_begin()) >= 0)
-        answer(items, file >= 0);
+        answer(items);
     return 0;
 }

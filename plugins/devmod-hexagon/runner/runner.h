@@ -6,7 +6,6 @@
  *   exports.c  the functions that a shared object may import
  *   cpp.c      the functions of C++'s runtime library
  *   call.c     calls an address with the registers and the stack of the Hexagon C ABI
- *   listen.c   serves connections on TCP
  *   fault.c    reports a signal to the host before the process ends
  */
 #ifndef DEVMOD_RUNNER_H
@@ -15,11 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PROTOCOL_VERSION = 1, REGISTERS = 6, MAX_NAME = 1024, MAX_STACK_WORDS = 16384 };
+enum { REGISTERS = 6, MAX_NAME = 1024, MAX_STACK_WORDS = 16384, MAX_CALLS = 4096 };
 
 /* -- frames.c. A read past the end of the frame, or of another type, ends the process with a "protocol" error. */
 
-void frames_open(int input, int output);
 /* Read the head of the next frame. Return the number of items in its array; -1 at the end of the input. */
 int frame_begin(void);
 uint64_t frame_unsigned(void);
@@ -37,9 +35,7 @@ void frame_skip(void);
 void reply_begin(uint32_t items);
 void reply_unsigned(uint64_t value);
 void reply_text(const char *text);
-/* Add the head of a bin, whose bytes `reply_bytes` then adds. */
-void reply_bin(uint32_t size);
-void reply_bytes(const void *data, uint32_t size);
+void reply_bin(const void *data, uint32_t size);
 void reply_end(void);
 /* Send [id, 1, code, text]. The runner continues. */
 void reply_error(uint64_t id, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -76,11 +72,6 @@ int cpp_at_exit(void (*destroy)(void *), void *object, void *module);
 
 /* Call `function` with r0 to r5 and an even number of stack words. Return r1:0. */
 uint64_t call_function(uint32_t function, const uint32_t registers[REGISTERS], const uint32_t *stack, uint32_t words);
-
-/* -- listen.c */
-
-/* Wait for connections on a port of the loopback interface. Return in a new process for each, with the connection as files 0 and 1. */
-void serve(int port, int seconds);
 
 /* -- fault.c */
 

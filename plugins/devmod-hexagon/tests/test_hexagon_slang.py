@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_programs
 from slang_computations import PLAIN, check
 
 import devmod
@@ -28,3 +29,9 @@ def test_two_instances_of_one_entry_point(device: Any) -> None:
     for name in names:
         module[name].on(device)(y, threads=4)
     assert y.tolist() == [-9] * 4
+
+
+@pytest.mark.volume_but("few")
+@pytest.mark.parametrize("seeds", random_programs.SEEDS)
+def test_random_programs(device: Any, seeds: str) -> None:
+    random_programs.check(device, seeds)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,26 @@ def test_the_error_for_a_newer_core_names_both(device: Any) -> None:
     x = np.ones(2, "float32")
     both["add"](x, x, x, 2)
     assert x.tolist() == [2, 2]
+
+
+@pytest.mark.row("R32")
+def test_threads_that_use_several_functions_first_load_the_module_once(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_hexagon._module import HexagonModule
+
+    names = ["add", "count_calls", "spoil", "spin"]
+    checked, loads = HexagonModule._checked_code, []
+    all_there = threading.Barrier(len(names))
+
+    def check_code(self: Any, device: Any) -> Any:
+        loads.append(device)
+        with suppress(threading.BrokenBarrierError):
+            all_there.wait(1)  # for the other threads, which a lock keeps away
+        return checked(self, device)
+
+    monkeypatch.setattr(HexagonModule, "_checked_code", check_code)
+    with ThreadPoolExecutor(len(names)) as threads:
+        assert all(threads.map(new_module().get_function, names))
+    assert loads == [device]
 
 
 DAMAGED = {

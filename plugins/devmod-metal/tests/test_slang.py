@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import random_programs
 from slang_computations import check
 from slang_kernels import check_basics, check_images, check_matrices, check_matrix_blocks, check_parameters
 
@@ -29,3 +32,9 @@ def test_results(name: str) -> None:
 
 def test_images_and_samplers() -> None:
     check_images("metal")
+
+
+@pytest.mark.volume_but("few")
+@pytest.mark.parametrize("seeds", random_programs.SEEDS)
+def test_random_programs(device: Any, seeds: str) -> None:
+    random_programs.check(device, seeds)

@@ -95,10 +95,21 @@ def test_a_driver_that_only_its_loader_can_initialize_is_not_used() -> None:
         assert _intel.needs_loader(ctypes.addressof(platform)) == expected
 
 
-def test_a_build_warns_of_warnings_alone(device: object) -> None:
+def test_a_build_warns_of_warnings_alone_and_once(device: object, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyopencl as cl
 
+    _driver._warn_once.cache_clear()
     info = {"add": add_info()}
     assert devmod.create("opencl", f"{ADD}// without a warning".encode(), "cl", info)["add"]  # a warning would be an error
-    with pytest.warns(cl.CompilerWarning):
-        devmod.create("opencl", ADD.replace("if (i < n)", "if (n = n)").encode(), "cl", info)["add"]
+
+    def build(*conditions: str) -> None:
+        for each in conditions:
+            devmod.create("opencl", ADD.replace("if (i < n)", f"if ({each})").encode(), "cl", info)["add"]
+
+    with pytest.warns(cl.CompilerWarning) as records:
+        build("n = n", "n = 2")
+    assert len(records) == 1
+    monkeypatch.setenv("PYOPENCL_COMPILER_OUTPUT", "1")
+    with pytest.warns(cl.CompilerWarning, match=r"has built a program with warnings:\n") as records:
+        build("n = 3", "n = 3 + 0")
+    assert len({str(each.message) for each in records}) == len(records)

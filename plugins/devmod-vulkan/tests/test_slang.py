@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_programs
 from slang_kernels import check_basics, check_images, check_matrices, check_matrix_blocks, check_parameters
 
 import devmod
@@ -61,3 +62,9 @@ def _padded(f: Any, value: Any) -> Any:
     assert (param.type, record.dtype.itemsize) == ("uint8x34", 48)
     record["a"]["value"] = value
     return record
+
+
+@pytest.mark.volume_but("few")
+@pytest.mark.parametrize("seeds", random_programs.SEEDS)
+def test_random_programs(device: Any, seeds: str) -> None:
+    random_programs.check(device, seeds)

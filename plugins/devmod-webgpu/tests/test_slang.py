@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import random_programs
 from slang_kernels import check_basics, check_images, check_matrices, check_matrix_blocks, check_parameters
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -26,3 +29,9 @@ def test_matrices() -> None:
 
 def test_images_and_samplers() -> None:
     check_images("webgpu")
+
+
+@pytest.mark.volume_but("few")
+@pytest.mark.parametrize("seeds", random_programs.SEEDS)
+def test_random_programs(device: Any, seeds: str) -> None:
+    random_programs.check(device, seeds)

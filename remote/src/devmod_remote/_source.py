@@ -32,7 +32,7 @@ _INSTEAD = {
     **dict.fromkeys(
         ("zip", "tar", "libarchive"), "Get the archive and unpack it; devmod.load also takes zipfile.Path(archive, name) for a file in it"
     ),
-    "oci": "`devmod pull` gets a file of a registry. Oracle's object storage: devmod.load(fsspec.open(url).open())",
+    "oci": "The program oras gets a file of a registry. Oracle's object storage: devmod.load(fsspec.open(url).open())",
     **dict.fromkeys(
         ("simplecache", "filecache", "blockcache", "cached"), "devmod has a cache of its own: load the URL of the bundle without this part"
     ),

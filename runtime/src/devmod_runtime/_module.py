@@ -128,12 +128,21 @@ class RuntimeModule(PayloadModule):
         if owner is not self:
             result: Function = owner.get_function(name)
             return result
-        function = self._function(name, info)
-        self._results.get(("kernel", name), function.open)
+        try:
+            function = self._function(name, info)
+            self._results.get(("kernel", name), function.open)
+        except ImportError as error:
+            self._explain(error)
+            raise
         return function
 
     def _function_on(self, name: str, device: Device) -> Function:
-        return self._function(name, self.find_function(name)[1]).on(device)
+        info = self.find_function(name)[1]
+        try:
+            return self._function(name, info).on(device)
+        except ImportError as error:
+            self._explain(error)
+            raise
 
     def payload(self, entry: str = "") -> tuple[str, Binary]:
         """Return the format and the bytes that run here: those of the payload, or the output of a replaced compiler (R31).
@@ -180,9 +189,17 @@ class RuntimeModule(PayloadModule):
 
         def make() -> Function:
             # Not `self.origin`: a stored module decodes its origin at the first access.
-            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
+            # Nor the module: it has the function, and a cycle is freed late.
+            code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[self.entry(name, info)]
+            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"), payload=(self.format, code))
 
         return self._results.get(("function", name), make)
+
+    def _explain(self, error: ImportError) -> None:
+        """Raise the error of a missing loader if the module's distribution has been uninstalled since the module was made."""
+        from devmod._plugins.lookup import explain_import
+
+        explain_import(error, "devmod.load_from_bytes", self.kind, type(self).__module__)
 
     def _compile(self, entry: str) -> tuple[str, Binary]:
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
@@ -232,12 +249,19 @@ class GlobalsModule(RuntimeModule):
         FormatError
             The interfaces have a type that is not the variable's.
         """
+        if options:
+            raise ArgumentError(f"get_global of a {self.kind} module takes the option dtype=, got {list(options)}", kind=self.kind)
+        try:
+            return self._global(name, device, dtype)
+        except ImportError as error:
+            self._explain(error)
+            raise
+
+    def _global(self, name: str, device: Device | None, dtype: str | None) -> Array:
         from devmod import device as find_device
         from devmod_runtime._device.device_array import DeviceArray, dtype_of
 
         kind = self.kind
-        if options:
-            raise ArgumentError(f"get_global of a {kind} module takes the option dtype=, got {list(options)}", kind=kind)
         type_name = "uint8" if dtype is None else dtype_of(dtype)
         element = array_bytes(parse_dtype(type_name))
         if device is None:

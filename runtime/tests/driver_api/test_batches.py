@@ -340,6 +340,50 @@ def test_a_graph_of_no_launches(device: Any, stream: Any, step: Any) -> None:
     stream.synchronize()
 
 
+@pytest.mark.usefixtures("standin")
+@pytest.mark.parametrize("first", ["capture", "wait"])
+def test_the_capture_of_a_graph_and_a_wait_of_another_thread_do_not_overlap(
+    first: str, device: Any, stream: Any, step: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, unused = device.zeros(4, "int32"), [device.zeros(4, "int32"), device.stream()]
+    launch = step.bind(x, 1, grid=1, block=4, stream=stream)
+    graphs: list[Any] = []
+    failures: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            unused.clear()
+            device.synchronize()
+        except BaseException as error:
+            failures.append(error)
+
+    def call(driver: Any, operation: str, *arguments: Any) -> Any:
+        if operation == ("end_capture" if first == "capture" else "synchronize_context") and thread.ident is None:
+            thread.start()
+            thread.join(0.2)
+        if operation == "end_capture":
+            waited.wait(0.3)
+        result = real(driver, operation, *arguments)
+        if operation == "synchronize_context":
+            waited.set()
+        return result
+
+    waited = threading.Event()
+    thread = threading.Thread(target=wait if first == "capture" else lambda: graphs.append(stream.graph([launch, launch])))
+    driver_type = type(device.context.driver)
+    real = driver_type.call
+    monkeypatch.setattr(driver_type, "call", call)
+    if first == "capture":
+        graphs.append(stream.graph([launch, launch]))
+    else:
+        wait()
+    thread.join()
+    assert not failures
+    graphs[0]()
+    stream.synchronize()
+    assert x.numpy().tolist() == [1 * 2 + 1] * 4
+
+
 # -- streams that others capture
 
 #: The operations that wait.

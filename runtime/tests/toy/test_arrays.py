@@ -307,6 +307,70 @@ def test_a_constant_is_copied_to_and_never_written(device: toy.ToyDevice) -> Non
     assert str(caught.value) == "copy_to: stream= is given, and both arrays are in the host's memory"
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "complex64", "bool", "bfloat16", "int4"])
+@pytest.mark.parametrize(
+    "value",
+    [3, 1.75, True, np.float64(2.5), [1, 2, 3, 4], np.arange(4), np.arange(12.0).reshape(3, 4).T[:, ::-1].T, np.ones((1, 4), "int8")],
+)
+def test_an_assigned_value_is_converted_and_broadcast_as_by_numpy(device: toy.ToyDevice, dtype: str, value: Any) -> None:
+    array = device.zeros((3, 4), dtype)
+    expected = array.numpy()
+    expected[...] = value
+    array[...] = value
+    np.testing.assert_array_equal(array.numpy(), expected)
+    array[:] = 0
+    assert not array.numpy().any()
+    array.fill(1)
+    array[1:3] = np.asarray(value)[:1] if np.ndim(value) == 2 else value
+    expected[:1], expected[1:3] = 1, np.asarray(value)[:1] if np.ndim(value) == 2 else value
+    np.testing.assert_array_equal(array.numpy(), expected)
+
+
+def test_an_assignment_is_a_copy_in_the_order_of_the_stream(device: toy.ToyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = counted(device, 4), device.zeros(8, "float32")
+    stream = device.stream()
+    with stream, monkeypatch.context() as patch:
+        target[:3] = np.float32([1, 2, 3])  # of the same type and shape: no other copy on the host
+        patch.delattr(toy.ToyDevice, "read")
+        target[4:] = source
+        target[0:4] = target[4:8]
+    assert [each[0] for each in stream.queued] == ["copy", "copy"]
+    assert target.numpy().tolist() == [0, 1, 2, 3] * 2
+    lanes, scalar, empty = device.zeros(2, "float32x4"), device.zeros((), "float32"), device.zeros((3, 0), "float32")
+    lanes[...], scalar[...], empty[...] = (1, 2, 3, 4), 5, 6
+    lanes[1:] = 7
+    assert (lanes.numpy().tolist(), scalar.numpy().tolist(), empty.shape) == ([[1, 2, 3, 4], [7] * 4], 5, (3, 0))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (300, f"300 is no value for <Array int8[3] on {LABEL}>: Python integer 300 out of bounds for int8"),
+        ([1, 2], f"a list is no value for <Array int8[3] on {LABEL}>: could not broadcast input array from shape (2,) into shape (3,)"),
+        ("x", f"'x' is no value for <Array int8[3] on {LABEL}>: invalid literal for int() with base 10: 'x'"),
+        (
+            HostArray(bytes(12), (3,), "float32"),
+            "the source has elements of float32, and the target of int8; devmod converts no elements: convert them on the host, as in "
+            "device.from_numpy(array.numpy().astype(dtype)), or with a kernel",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_assigned_is_an_error(device: toy.ToyDevice, value: Any, text: str) -> None:
+    array = device.zeros(3, "int8")
+    for assign in (array.fill, lambda value: array.__setitem__(slice(None), value)):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            assign(value)
+        assert str(caught.value) == f"fill: {text}"
+    assert not array.numpy().any()
+    for key, problem in ((0, "an array takes one slice of the first axis"), (slice(0, 4), "the slice ends at 4, outside")):
+        with pytest.raises(devmod.ArgumentError, match=problem):
+            array[key] = 1
+    array.read_only = True
+    for constant in (HostArray(bytes(3), (3,), "int8"), array):
+        with pytest.raises(devmod.ArgumentError, match=r"^fill: the (array|target) is read-only$"):
+            constant[1:] = 1
+
+
 def test_lanes_are_the_last_dimension_on_the_host(device: toy.ToyDevice) -> None:
     array = device.zeros(3, "float32x4")
     array.copy_from(np.arange(12, dtype="float32").reshape(3, 4))
@@ -411,6 +475,8 @@ def test_read_only_targets_and_other_streams_are_refused(devices: list[toy.ToyDe
         with pytest.raises(devmod.ArgumentError) as caught:
             source.copy_to(target)
         assert (str(caught.value), caught.value.argument) == ("copy_to: the target is read-only", "target")
+    with pytest.raises(devmod.ArgumentError, match=r"^copy_to: the target has elements that share memory \(its strides are \(0,\)\)$"):
+        array.copy_to(np.lib.stride_tricks.as_strided(np.zeros(1, "float32"), (4,), (0,)))
     for stream, given in ((devices[1].stream(), "a stream of toy device 1 (toy number 1)"), (3, "3")):
         with pytest.raises(devmod.ArgumentError) as caught:
             array.copy_from(np.zeros(4, "float32"), stream=stream)  # type: ignore[arg-type]

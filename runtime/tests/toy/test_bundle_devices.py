@@ -123,6 +123,17 @@ def test_devmod_device_chooses_the_default_device(devices: list[toy.ToyDevice], 
     assert alone.built == [("f", 1), ("f", 0)]
 
 
+@pytest.mark.row("R33")
+def test_a_function_of_a_bundle_follows_devmod_device(devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    devices[1].arch = devices[0].arch
+    only = module("1")
+    f = devmod.bundle(only)["f"]
+    for number in (0, 1):
+        monkeypatch.setenv("DEVMOD_DEVICE", f"toy:{number}")
+        assert result(f) == 1
+    assert only.built == [("f", 0), ("f", 1)]
+
+
 def test_a_bundle_uses_no_other_device_of_the_kind_than_devmod_device(
     devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:

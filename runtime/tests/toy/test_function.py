@@ -9,12 +9,14 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_backend as toy
+from numpy.lib.stride_tricks import as_strided
 from work import work
 
 import devmod
@@ -259,11 +261,44 @@ def test_a_host_array_of_devmod_is_read_and_never_written() -> None:
     f, seen = one(Param("a", "buffer", "float32", "r"))
     f(constant, grid=1, block=1)
     assert toy.floats(seen[0]).tolist() == [0, 1, 2, 3]
-    g, _ = one(Param("a", "buffer", "float32"))
+    for extra, reason in ({}, ""), ({"const_cast": "k.cl:2: (int *)"}, ", since the cast 'k.cl:2: (int *)' removes its const"):
+        g, _ = one(Param("a", "buffer", "float32", "rw", extra=extra))
+        with pytest.raises(devmod.ArgumentError) as caught:
+            g(constant, grid=1, block=1)
+        assert str(caught.value) == (
+            f"the toy function 'f': argument 1 'a' is read-only, and the kernel may write to it{reason}; pass a copy, or "
+            "device.from_numpy(array)"
+        )
+
+
+WHOLE = np.zeros(24, "float32")
+
+
+@pytest.mark.parametrize(
+    ("array", "is_shared"),
+    [
+        (as_strided(WHOLE, (4,), (0,)), True),
+        (as_strided(WHOLE, (3, 4), (4, 4)), True),  # windows
+        (as_strided(WHOLE, (4,), (2,)), True),
+        (as_strided(WHOLE, (2, 3), (0, 4))[::-1, ::-1], True),
+        (as_strided(WHOLE, (0, 4), (0, 0)), False),
+        (as_strided(WHOLE, (1, 4), (0, 4)), False),
+        (WHOLE.reshape(2, 3, 4).transpose(2, 0, 1)[::-1, :, ::2], False),
+        (WHOLE[::-3], False),
+        (WHOLE[:16:5], False),
+    ],
+)
+def test_a_host_array_whose_elements_share_memory_is_read_and_never_written(array: Any, is_shared: bool) -> None:
+    one(Param("a", "buffer", "float32", "r"))[0](array, grid=1, block=1)
+    write = partial(one(Param("a", "buffer", "float32"))[0], array, grid=1, block=1)
+    if not is_shared:
+        write()
+        return
     with pytest.raises(devmod.ArgumentError) as caught:
-        g(constant, grid=1, block=1)
+        write()
     assert str(caught.value) == (
-        "the toy function 'f': argument 1 'a' is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)"
+        f"the toy function 'f': argument 1 'a' has elements that share memory (its strides are {array.strides}), and the kernel may write to "
+        "it; pass a copy, or device.from_numpy(array)"
     )
 
 
@@ -676,6 +711,15 @@ def test_a_repeated_call_reads_the_grid_again(devices: list[toy.ToyDevice]) -> N
         for grid.count in (1, 1, 2):
             f(x, y, 1.0, 8, grid=grid, block=4)
         assert [shape.grid for shape, _ in queued] == [(1, 1, 1), (1, 1, 1), (2, 1, 1)]
+
+
+def test_a_tensor_of_another_type_is_converted_as_its_library_does() -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        make_axpy()(OldTorch(np.ones(8)), np.ones(8, "float32"), 1.0, 8, grid=1, block=8)
+    assert str(caught.value) == (
+        "the toy function 'axpy': argument 1 'x' is an array of float64, and the kernel takes float32; convert it before the call: "
+        "array = array.to(torch.float32)"
+    )
 
 
 def test_a_repeated_call_with_numpy_arrays_is_short() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -35,8 +36,8 @@ _STRING = r"'[^']*'|\"[^\"]*\""
 _CALL = re.compile(r"devmod\.compile\((?:…|\.\.\.), (\w+=.*?[\w'\]}])\)(?=[\s.,;)]|$)")
 #: ``language='GLSL'``, ``name_expressions=['scale<float>']``
 _VALUE = re.compile(rf"(?<![\w.=-])({_NAMES})=({_STRING}|\[(?:'[^']*'(?:, )?)+\])")
-#: ``block=(64, 1, 1)``
-_BLOCK = re.compile(r"(?<![\w.=-])block=\(([\d, ]+)\)")
+#: ``block=(64, 1, 1)``, ``block=64``
+_BLOCK = re.compile(r"(?<![\w.=-])block=(?:\(([\d, ]+)\)|(\d+))")
 #: ``subgroup=32``
 _SUBGROUP = re.compile(r"(?<![\w.=-])subgroup=(\d+)")
 #: ``defines={'cl_khr_fp16': 1}``
@@ -91,7 +92,9 @@ def respell(text: str, spelling: Spelling) -> str:
     text = _LOCAL.sub(lambda match: spelling.local(match[1], match[2], match[4] + ("/thread" if match[3] else "")), text)
     text = _DEFINES.sub(lambda match: spelling.value("defines", [f"{match[1]}=1"]), text)
     text = _SUBGROUP.sub(lambda match: spelling.value("subgroup", [match[1]]), text)
-    text = _BLOCK.sub(lambda match: spelling.value("block", match[1].split(", ")), _FUNCTIONS.sub(functions, _VALUE.sub(value, text)))
+    text = _BLOCK.sub(
+        lambda match: spelling.value("block", (match[1] or match[2]).split(", ")), _FUNCTIONS.sub(functions, _VALUE.sub(value, text))
+    )
     text = _ARGUMENT.sub(lambda match: spelling.argument(match[1]), text)
     return text.replace("mixed=True", spelling.mixed).replace(" more in .log)", " more)")
 
@@ -121,12 +124,15 @@ _SHELL = Spelling(
 
 
 def in_shell(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorate a command: the texts of its errors name the options of the command line in place of Python's arguments."""
+    """Decorate a command: its errors and warnings name the options of the command line in place of Python's arguments."""
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Result:
         try:
-            return command(*args, **options)
+            with warnings.catch_warnings():
+                show: Callable[..., None] = warnings.showwarning
+                warnings.showwarning = lambda each, *place, **more: show(type(each)(respell(str(each), _SHELL)), *place, **more)
+                return command(*args, **options)
         except DevmodError as error:
             error.args = (respell(str(error), _SHELL),)
             raise

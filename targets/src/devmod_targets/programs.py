@@ -605,6 +605,8 @@ class Parts:
         result = []
         for each in self._candidates:
             if kernel in each.function_names:
+                if hasattr(each, "verify"):  # a stored module: the program takes names and types from it
+                    each.verify()
                 spec = find_spec(each.kind)
                 label = f"{each.kind}/{each.format}" if each.format else each.kind
                 result.append(Candidate(label, spec is None or spec.has_grid, each.functions[kernel].interface))

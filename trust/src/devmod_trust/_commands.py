@@ -1,14 +1,13 @@
-"""The commands `devmod keygen`, `devmod sign`, `devmod check`, `devmod push` and `devmod pull`."""
+"""The commands `devmod keygen`, `devmod sign` and `devmod check`."""
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
 
 import click
 
-from devmod.backend import policies
+from devmod.backend import absolute, policies
 from devmod.commands import debug_option, echo, print_json
 from devmod.errors import TrustError
 from devmod_trust._envelope import MAX_VERSION, head_of, read_envelope, read_statement
@@ -28,8 +27,9 @@ Examples:
 )
 @click.option("-o", "--output", metavar="FILE", required=True, type=click.Path(dir_okay=False), help="The file of the private key.")
 @click.option("--encrypt", is_flag=True, help="Ask for a passphrase that encrypts the private key.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
-def keygen(output: str, encrypt: bool) -> None:
+def keygen(output: str, encrypt: bool, quiet: bool) -> None:
     """Make an Ed25519 key: its private half in FILE, which the owner alone can read, and its public half beside it, with the suffix .pub.
 
     No file is replaced. `devmod sign` also takes keys of ssh-keygen and openssl: Ed25519, and ECDSA with P-256.
@@ -37,8 +37,9 @@ def keygen(output: str, encrypt: bool) -> None:
     from devmod_trust._keys import write_new_key
 
     public = write_new_key(output, click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if encrypt else "")
-    echo(f"{output}: the private key; keep it secret")
-    echo(f"{public}: the public key, for the `keys` of a policy")
+    if not quiet:
+        echo(f"{output}: the private key; keep it secret")
+        echo(f"{public}: the public key, for the `keys` of a policy")
 
 
 @click.command(
@@ -88,8 +89,8 @@ Examples:
 \b
 Exit status:
   0  each policy takes the file
-  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload differs, is
-     missing or is not rebuilt
+  1  a policy refuses it or is invalid, there is no policy, the file is damaged, or an error; with --rebuild, a payload or
+     the tree of modules differs, or a payload is missing or not rebuilt
 """,
 )
 @click.argument("file", type=_EXISTING)
@@ -118,7 +119,7 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
     if place.startswith("package:"):
         place, package = file, place.removeprefix("package:")
     if place != "memory" and "://" not in place:
-        place = os.path.realpath(place)
+        place = absolute(place)
     claims, taken, refusal = _claims(signature), [], ""
     try:
         known = (*policies(), *paths)
@@ -140,55 +141,6 @@ def check(context: click.Context, file: str, paths: tuple[str, ...], source: str
         raise TrustError(refusal)
     for each in taken:
         echo(f"taken by rule {each.rule} of {each.policy}: signed by {', '.join(each.keys)}")
-
-
-_insecure = click.option("--insecure", is_flag=True, help="Use HTTP. It is used for localhost in any case.")
-
-
-@click.command(
-    "push",
-    short_help="Upload a file to a registry.",
-    epilog="""\b
-Examples:
-  devmod push softmax.devmod oci://ghcr.io/acme/softmax:3
-""",
-)
-@click.argument("file", type=_EXISTING)
-@click.argument("address", metavar="oci://HOST/REPOSITORY:TAG")
-@_insecure
-@debug_option
-def push(file: str, address: str, insecure: bool) -> None:
-    """Upload FILE and FILE.sig, if there is one, to a registry of containers as one artifact. Print its address by its digest.
-
-    The credentials are those of docker login. Equal files have equal digests.
-    """
-    from devmod_trust import _oci
-
-    echo(_oci.push(file, address, insecure))
-
-
-@click.command(
-    "pull",
-    short_help="Get a file from a registry.",
-    epilog="""\b
-Examples:
-  devmod pull oci://ghcr.io/acme/softmax:3                       # writes softmax.devmod and softmax.devmod.sig
-  devmod pull oci://ghcr.io/acme/softmax:3 -o kernels.devmod
-""",
-)
-@click.argument("address", metavar="oci://HOST/REPOSITORY[:TAG|@DIGEST]")
-@click.option("-o", "--output", metavar="FILE", default="", type=click.Path(dir_okay=False), help="The file to write.")
-@_insecure
-@debug_option
-def pull(address: str, output: str, insecure: bool) -> None:
-    """Download what `devmod push` has uploaded. Each part is compared with its digest.
-
-    Who can write to the registry can replace it: `devmod check`, or a policy, says who has signed it.
-    """
-    from devmod_trust import _oci
-
-    path, is_signed = _oci.pull(address, output, insecure)
-    echo(f"{path}{f', and its signatures in {path}.sig' if is_signed else '; it has no signatures'}")
 
 
 def _show_rebuild(context: click.Context, file: str, manifest: str, as_json: bool) -> None:

@@ -22,6 +22,8 @@ MEMORY, PACKAGE = "memory", "package:"
 #: What a URL may consist of, so that everyone reads it in one way: no credentials, query, fragment, backslash or white space.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://((?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])?)(?::(\d{1,5}))?(/[^\\?#\s\x00-\x20\x7f]*)?")
 _PORTS = {"http": "80", "https": "443"}
+#: The most links in a path, as for Linux.
+_MAX_LINKS = 40
 _RULE, _TOP, _IDENTITY = ("source", "name", "keys", "threshold", "version"), ("rule", "raw"), ("file", "issuer", "identity", "config")
 
 
@@ -30,6 +32,11 @@ class File:
 
     def __init__(self, place: str, package: str, head: bytes, size: int, signature: bytes | None) -> None:
         self.place, self.package, self.head, self.size, self.signature = place, package, head, size, signature
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The paths of the file by which rules are found; none if it has no path."""
+        return paths_of(self.place) if os.path.isabs(self.place) else []
 
     @cached_property
     def digest(self) -> str:
@@ -70,14 +77,13 @@ class Source:
         )
 
     def takes(self, file: File) -> bool:
-        """Return whether a file comes from here. Links of the pattern are resolved now, as those of the file's path were."""
+        """Return whether a file comes from here. Links of the pattern are resolved now, one by one, as those of the file's path."""
         if self._text == MEMORY or self._text.startswith(PACKAGE):
             return self._text in (file.place, f"{PACKAGE}{file.package}")
         if self._is_url:
             return self._glob.fullmatch(normal_url(file.place)) is not None
-        base, place = os.path.realpath(self._base).replace(os.sep, "/").rstrip("/"), file.place.replace(os.sep, "/")
-        is_path = place != MEMORY and "://" not in place
-        return is_path and place.startswith(base) and self._glob.fullmatch(place, len(base)) is not None
+        bases = [each.rstrip("/") for each in paths_of(self._base)] if file.paths else []
+        return any(place.startswith(base) and self._glob.fullmatch(place, len(base)) for base in bases for place in file.paths)
 
 
 class Signer(NamedTuple):
@@ -122,6 +128,7 @@ class Policy(NamedTuple):
     def check(self, file: File) -> list[Taken]:
         """Return the answer of each rule that has the file as a source. Raise TrustError if one refuses it, or if there is none."""
         package = f" of the package {file.package!r}" if file.package else ""
+        link = f" ({file.paths[-1]!r})" if len(file.paths) > 1 else ""
         taken, by = [], repr(self.path)
         try:
             if not file.head:
@@ -136,7 +143,7 @@ class Policy(NamedTuple):
                 by = f"rule {rule.number} of {self.path!r} ({rule.name})"
                 taken.append(Taken(self.path, rule.number, _keys_of(file, rule)))
         except ValueError as error:
-            raise TrustError(f"{file.place!r}{package} is refused by {by}: {error}") from None
+            raise TrustError(f"{file.place!r}{link}{package} is refused by {by}: {error}") from None
         return taken
 
 
@@ -286,6 +293,31 @@ def _stamp(path: str) -> tuple[int, ...]:
     except (OSError, ValueError):
         return ()
     return state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino, state.st_dev
+
+
+def paths_of(path: str) -> list[str]:
+    """Return an absolute path as it is given, as it is after each of its links is resolved, one by one, and at last without any.
+
+    Rules for all of them apply. Who can write to a folder, and makes a link there, does not choose other rules for it.
+    """
+    real, found = os.path.realpath(path), [os.path.normpath(path)]
+    drive, rest = os.path.splitdrive(path)
+    place = root = drive + os.sep
+    parts = rest.split(os.sep)[::-1] if real != path else []  # most paths have no links
+    while parts:
+        part = parts.pop()
+        inner = os.path.join(place, part)
+        try:
+            target = os.readlink(inner) if part not in ("", ".", "..") and len(found) <= _MAX_LINKS else ""
+        except (OSError, ValueError):  # it is no link
+            target = ""
+        if target:
+            parts += target.split(os.sep)[::-1]
+            place = root if os.path.isabs(target) else place
+            found.append(os.path.normpath(os.path.join(place, *reversed(parts))))
+        else:
+            place = os.path.dirname(place) if part == ".." else os.path.normpath(inner)
+    return [each.replace(os.sep, "/") for each in dict.fromkeys([*found, real])]  # other systems have links of other sorts
 
 
 def normal_url(text: str) -> str:

@@ -14,7 +14,10 @@ from devmod.errors import ToolchainNotFoundError, list_names, not_installed
 
 
 class Compared(NamedTuple):
-    """A payload of a file: its kind, format, variant and functions, "same", "differs", "not rebuilt" or "missing", and why."""
+    """A payload of a file: its kind, format, variant and functions, "same", "differs", "not rebuilt" or "missing", and why.
+
+    The last one may be that of all modules together, which differs if their payloads are the same and their tree is not.
+    """
 
     payload: str
     outcome: str
@@ -22,7 +25,7 @@ class Compared(NamedTuple):
 
 
 def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
-    """Build a manifest, without a cache, and compare each payload of a file with those of the build.
+    """Build a manifest, without a cache, and compare each payload of a file with one of the build, and then their trees.
 
     Parameters
     ----------
@@ -49,38 +52,79 @@ def rebuild(module: devmod.Module, manifest: str) -> list[Compared]:
         output = os.path.join(folder, "rebuilt.devmod")
         result = build_manifest(manifest, output=output, cache=False, partial=True)
         content = Path(output).read_bytes() if result.written else b""
-    built: dict[str, dict[bytes, devmod.Module]] = {}
-    for name, digest, here in _payloads(loads_own(content)) if content else ():
-        built.setdefault(name, {})[digest] = here
+    here = loads_own(content) if content else None
+    payloads, built = [*_payloads(module)], [*_payloads(here)] if here is not None else []
+    rest: dict[str, list[Payload]] = {}
+    for each in built:
+        rest.setdefault(each.name, []).append(each)
     failures = {each.job.kind: str(each) for each in reversed(result.failures)}
-    payloads, differ, compared = [*_payloads(module)], set(), []
-    for name, digest, there in payloads:
-        found = built.get(name, {})
-        if digest in found:
-            compared.append(Compared(name, "same"))
-        elif not found:
-            compared.append(Compared(name, "not rebuilt", failures.get(there.kind, "the manifest builds no such payload")))
+    compared = []
+    # Each payload is compared with one of the build, so that copies are noticed.
+    equals = [_take(rest.get(each.name, []), each[:4], 4) for each in payloads]
+    for there, equal in zip(payloads, equals, strict=True):
+        found = rest.get(there.name)
+        if equal is not None:
+            compared.append(Compared(there.name, "same", "" if there.tools == equal.tools else _tools(there, equal)))
+        elif found:
+            compared.append(Compared(there.name, "differs", _difference(there, _take(found, there[:2], 2) or found.pop(0))))
+        elif found is not None:
+            compared.append(Compared(there.name, "not rebuilt", "the manifest builds fewer of these payloads"))
         else:
-            differ.add(name)
-            compared.append(Compared(name, "differs", _difference(there, next(iter(found.values())))))
-    known = {digest for _, digest, _ in payloads}
-    missing = [name for name, found in built.items() for digest in found if digest not in known and name not in differ]
-    return compared + [Compared(name, "missing", "the manifest builds it, and the file does not have it") for name in missing]
+            compared.append(Compared(there.name, "not rebuilt", failures.get(there.kind, "the manifest builds no such payload")))
+    missing = [each.name for found in rest.values() for each in found]
+    compared += [Compared(name, "missing", "the manifest builds it, and the file does not have it") for name in missing]
+    if all(each.outcome == "same" for each in compared) and _tree(module, payloads) != _tree(here or module, built):
+        compared.append(Compared("the tree of modules", "differs", "it has the same payloads in another order, or with other imports"))
+    return compared
 
 
-def _payloads(root: devmod.Module) -> Iterator[tuple[str, bytes, devmod.Module]]:
-    """Yield the names, the digests and the modules of payloads. A name has the kind, the format, the variant and the functions."""
+class Payload(NamedTuple):
+    """What is compared of a payload: name, SHA-256, the sources beside it, and the origin without the tools; its kind, and the tools."""
+
+    name: str
+    digest: bytes
+    sources: dict[str, str | bytes]
+    origin: devmod.Origin
+    kind: str
+    tools: str
+
+
+def _payloads(root: devmod.Module) -> Iterator[Payload]:
+    """Yield the payloads of a tree. A name has the kind, the format, the variant and the functions."""
     for module in walk(root):
         if module.kind not in ("bundle", "_lib"):
             name = " ".join(filter(None, (module.kind, module.format, getattr(module, "variant", ""))))
             functions = f": {list_names(module.function_names)}" if module.function_names else ""
-            yield f"{name}{functions}", sha256(module.save_to_bytes()).digest(), module
+            origin = module.origin or devmod.Origin(module.kind)
+            digest, tools = sha256(module.save_to_bytes()).digest(), origin.toolchain or "unknown tools"
+            yield Payload(f"{name}{functions}", digest, dict(module.source), origin.replace(toolchain="", extra={}), module.kind, tools)
 
 
-def _difference(module: devmod.Module, built: devmod.Module) -> str:
-    """Return why a payload of a file may differ from the one that was built here."""
-    there, here = (each.origin or devmod.Origin(each.kind) for each in (module, built))
-    tools, own = there.toolchain or "unknown tools", here.toolchain or "unknown tools"
-    why = f"both were built by {own}" if tools == own else f"the file was built by {tools}, and {own} is here"
-    changed = dict.fromkeys(name for name, _ in sorted(there.sources.items() ^ here.sources.items()))
-    return f"{why}; of other sources: {list_names(changed)}" if changed else why
+def _take(found: list[Payload], fields: tuple[object, ...], count: int) -> Payload | None:
+    """Remove the first of the payloads that begins with some fields, and return it; None if there is none."""
+    place = next((place for place, each in enumerate(found) if each[:count] == fields), None)
+    return None if place is None else found.pop(place)
+
+
+def _tree(root: devmod.Module, payloads: list[Payload]) -> list[object]:
+    """Return the kinds of modules in the order of a walk, with the places of the imports of each; and the payloads in that order."""
+    places = {id(each): place for place, each in enumerate(walk(root))}
+    return [*((each.kind, *(places[id(child)] for child in each.imports)) for each in walk(root)), *(each[:2] for each in payloads)]
+
+
+def _tools(there: Payload, here: Payload) -> str:
+    return (
+        f"both were built by {here.tools}"
+        if there.tools == here.tools
+        else f"the file was built by {there.tools}, and {here.tools} is here"
+    )
+
+
+def _difference(there: Payload, here: Payload) -> str:
+    """Return in what a payload of a file differs from the one that was built here, or why it may."""
+    why = "its bytes are the same" if there.digest == here.digest else _tools(there, here)
+    if changed := dict.fromkeys(name for name, _ in sorted(there.origin.sources.items() ^ here.origin.sources.items())):
+        why += f"; of other sources: {list_names(changed)}"
+    elif there.origin != here.origin:
+        why += "; for another target or with other options"
+    return why if there.sources == here.sources else f"{why}; with other sources beside it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, suppress
 
 import devmod
@@ -66,7 +67,9 @@ def sign_file(
     if type(version) is not int or not 0 <= version <= MAX_VERSION:
         raise ArgumentError(f"sign: version: expected a number from 0 to {MAX_VERSION}, got {version!r}", argument="version")
     privates = [read_private_key(key, passphrase or refuse) for key in keys]
-    with _locked(path):
+    # Nobody has named the second file: a link there, which another one may have put there, is an error.
+    signatures = os.path.join(os.path.realpath(os.path.dirname(path)), f"{os.path.basename(path)}.sig")
+    with _locked(path), replacing(signatures, within=os.path.dirname(signatures)) as file:
         module, data, beside = read_bundle(path)
         envelope = Envelope(_envelope.make_statement(module, data, name, version), ())
         others = _others(beside, envelope.payload, path, replace)
@@ -80,8 +83,7 @@ def sign_file(
         content = envelope.to_bytes()
         if len(envelope.signatures) > MAX_SIGNATURES or len(content) > MAX_SIGNATURE:
             raise FormatError(f"'{path}.sig' would have more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURE} bytes")
-        with replacing(f"{path}.sig") as file:
-            file.write(content)
+        file.write(content)
     return f"{path}.sig"
 
 

@@ -398,6 +398,26 @@ def once(case: Conformance) -> None:
             require_equal(builds.count, max(single, 1), "the number of builds after another get_function")
 
 
+@row("R32-load")
+def load_once(case: Conformance) -> None:
+    """Threads that get several functions of a module at the same time build no more than one thread does."""
+    samples = [each for each in counted_samples(case) if len(each.fmap) > 1]
+    if not samples:
+        raise Skip("no sample whose builds can be counted has several functions")
+    for sample in samples[:2]:
+        names = list(sample.fmap)[:_THREADS]
+        with count_builds(case, sample) as builds:
+            for _ in range(2):  # the builds that opening the driver needs are not counted
+                builds.count, module = 0, runtime_module(case, sample)
+                for name in names:
+                    get_function(module, name)
+            single, builds.count, builds.delay = builds.count, 0, _DELAY
+            module = runtime_module(case, sample)
+            for answer in run_in_threads(module.get_function, names, case.timeout):
+                require(not isinstance(answer, BaseException), f"one of {len(names)} threads that get a function each got {answer!r}")
+            require_equal(builds.count, single, f"the number of builds with {len(names)} threads, each for another function of the module")
+
+
 @row("R32-failure")
 def failed_build(case: Conformance) -> None:
     """A failed build raises the same error in every thread; it is not cached, and the next get_function builds again."""

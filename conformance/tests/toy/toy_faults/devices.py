@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict, deque
+from typing import ClassVar
 
 import devmod_toy._entries as entries
 from devmod_toy._device import ToyDevice, ToyEvent, ToyStream, driver
@@ -57,6 +59,27 @@ def dirty_zeros(before, self, nbytes):
 
 
 @dirty_zeros.replaces(ToyDevice, "clear")
+def _(before, self, memory, nbytes, stream):
+    pass
+
+
+class Pooled(bytearray):
+    """Memory that is used again after three other pieces of its size."""
+
+    freed: ClassVar[dict[int, deque[bytes]]] = defaultdict(deque)
+
+    def __del__(self):
+        self.freed[len(self)].append(bytes(self))
+
+
+@replaces(ToyDevice, "allocate", "R37-zeros", reason="Device.zeros((7,), 'float32') has other values than zero")
+def late_zeros(before, self, nbytes):
+    """Device.zeros does not clear memory that was used before, and its pool uses the oldest memory first."""
+    freed = Pooled.freed[nbytes]
+    return Pooled(freed.popleft() if len(freed) > 3 else nbytes)
+
+
+@late_zeros.replaces(ToyDevice, "clear")
 def _(before, self, memory, nbytes, stream):
     pass
 

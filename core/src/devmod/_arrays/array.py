@@ -132,6 +132,28 @@ class Array(ProcessLocal):
         """
         raise NotImplementedError
 
+    def fill(self, value: object) -> None:
+        """Set all elements to a value, in the order of the device's current stream. ``array[2:5] = value`` sets some rows.
+
+        Parameters
+        ----------
+        value
+            A number, or a host array or a sequence that NumPy broadcasts to the shape and converts to the type. The lanes of the type are
+            the last dimension. An array of devmod is copied as by `copy_from`: it has this array's shape and type.
+
+        Raises
+        ------
+        ArgumentError
+            NumPy does not convert or broadcast the value, or this array is read-only. Nothing has changed.
+        LaunchError
+            As for `copy_from`.
+        """
+        raise NotImplementedError
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """Set some rows, or with ``array[...]`` all elements, as `fill` does. `key` is otherwise a slice as for a view."""
+        (self if key is Ellipsis else self[key]).fill(value)  # type: ignore[index]
+
     def reshape(self, *shape: int | Sequence[int]) -> Array:
         """Return a view of the same memory with another shape. One length may be -1: it follows from the others.
 

@@ -10,7 +10,7 @@ from devmod._arrays.buffer import BufferBase
 from devmod._arrays.elements import packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod._values.param import numpy_dtype
-from devmod.errors import FormatError
+from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ class HostArray(Array):
     def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
         event: Event | None = _runtime("Array.copy_to").copy(self, target, "copy_to", stream, wait)
         return event
+
+    def fill(self, value: object) -> None:
+        raise ArgumentError("fill: the array is read-only", argument="value")
 
     @property
     def _host_bytes(self) -> memoryview:

@@ -10,6 +10,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import import_module
 from io import StringIO
 from shlex import quote
@@ -121,10 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         130 for Ctrl-C.
     """
     state: dict[str, bool] = {}
+    show_once: Any = lru_cache(None)(lambda text, kind: show_warning(kind(text)))  # an architecture may repeat that of another one
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = show_warning
+            warnings.showwarning = lambda message, *_, **__: show_once(str(message), type(message))
             code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
         if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()

@@ -11,7 +11,7 @@ from typing import Any
 import devmod
 from devmod._cli._output import STDIN, standard_input
 from devmod._formats.bundle_file import tree_of
-from devmod._formats.index import MAGIC, MAX_DEPTH, aligned
+from devmod._formats.index import MAGIC, MAX_DEPTH, Entry, aligned
 from devmod._formats.raw import read_payload
 from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
@@ -27,7 +27,7 @@ from devmod._plugins import registry
 from devmod._plugins.discovery import once_per_scan
 from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
-from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
+from devmod._plugins.specs import find_spec, format_of_suffix, loading_hint, spec_of_format
 from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.code import Source
@@ -173,9 +173,12 @@ def _open(path: Path) -> tuple[str, Module]:
     spec = spec_of_format(form)
     if spec is None:
         known = "known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"
-        raise FormatError(f"{str(path)!r}: the suffix names no format that can be inspected; {known}")
+        raise FormatError(f"{str(path)!r}: the suffix names no format that can be inspected; {known}{loading_hint(str(path))}")
     fmt, fmap, code = read_payload(spec, str(path), form)
-    return f"raw {spec.kind} payload", FallbackModule(spec, fmt, fmap, code)
+    data = memoryview(FallbackModule(spec, fmt, fmap, code).save_to_bytes())
+    entry = Entry(spec.kind, fmt=spec.canonical_format(fmt), functions=tuple(fmap), offset=0, size=len(data))
+    # A stored module loads the installed runtime at its first use. A fallback never does.
+    return f"raw {spec.kind} payload", StoredModule(entry, lambda *_: data, repr(str(path)))
 
 
 def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:

@@ -76,7 +76,8 @@ def command(
     """Show the modules in FILE: kinds, functions with signatures, the steps of programs, sizes, origins, and the runtime that each needs.
 
     FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a
-    bundle or an imports blob. Without --verify no digest is compared. No backend is imported.
+    bundle or an imports blob. Without --verify, --source and a policy no digest is compared. No
+    backend is imported.
 
     With --here or --device, show for each FUNCTION, or for all, the candidate that a call gets, the others that fit, and why each
     other one is refused. The drivers list their devices, unless --device describes one; no payload is loaded or compiled.

@@ -14,7 +14,7 @@ from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_b
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._modules.module import LibraryModule, Module, holds_candidates
 from devmod._modules.stored import StoredModule, slices
-from devmod._util.regular_files import file_name, open_regular
+from devmod._util.regular_files import absolute, file_name, open_regular
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -189,10 +189,10 @@ def _load(path: Any, prefer: Sequence[str], signature: bytes | None = None, pack
 
         return tree_of(*read_head_of(path, signature, package, **options), prefer)
     name, paths = file_name(path), policies()
-    source = os.path.realpath(name) if paths else name  # the file that the policy compares is the one that is opened
+    source = absolute(name) if paths else name
     if paths and signature is None:
         signature = read_signature(lambda: open_regular(f"{name}.sig"))
-    data = map_file(source, hint="For bytes in memory there is devmod.loads")
+    data = map_file(name, hint="For bytes in memory there is devmod.loads")
     if not data or data[:8] != MAGIC[: len(data)]:
         from devmod._plugins.specs import loading_hint
 

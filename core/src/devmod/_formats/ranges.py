@@ -8,7 +8,7 @@ from threading import Lock
 
 from devmod._formats.index import HEADER, aligned, index_length, read_head
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
-from devmod._util.regular_files import path_to_str
+from devmod._util.regular_files import absolute, path_to_str
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed
 
 TYPE_CHECKING = False
@@ -77,7 +77,7 @@ class _FileSource:
 
     def __init__(self, file: Any, name: str, resource: Any = None) -> None:
         self.place = repr(name)
-        self.address = MEMORY if resource is None else os.path.realpath(name)
+        self.address = MEMORY if resource is None else absolute(name)
         self._resource = resource
         self._file = file
         self._lock = Lock()

@@ -14,9 +14,10 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from devmod._formats.trust import check_raw
 from devmod._plugins.specs import spec_of_suffix
 from devmod._util.atomic import replacing
-from devmod._util.regular_files import file_name, open_regular
+from devmod._util.regular_files import absolute, file_name, open_regular
 from devmod._values.info import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod.targets import PROGRAM
@@ -124,18 +125,23 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
     ------
     FormatError
         The metadata file is missing, or one of the files is invalid or is not a regular file.
+    TrustError
+        A policy refuses payloads without an index.
     OSError
         The payload cannot be read.
     """
+    check_raw(repr(path), absolute(path))
     with open_regular(path) as file:
         data: Binary = file.read()
     beside = metadata_path(path)
     try:
         text = _read_bounded(beside)
     except FileNotFoundError:
+        is_source = os.path.splitext(path)[1][1:].lower() in spec.languages
+        compiles = f"; devmod.compile(pathlib.Path({path!r}), {spec.kind!r}) compiles a source" if is_source else ""
         raise FormatError(
             f"{path!r} has no metadata file: expected {beside!r}, which describes its functions. "
-            "Module.write_to_file writes both; source is compiled with devmod.compile",
+            f"Module.write_to_file writes both{compiles}",
             kind=spec.kind,
         ) from None
     try:

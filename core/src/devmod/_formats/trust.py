@@ -6,8 +6,9 @@ docs/design/trust.md has the reasons.
 from __future__ import annotations
 
 import os
+from _thread import RLock
 
-from devmod._util.environment import environment_text
+from devmod._util.environment import environment_paths
 from devmod.errors import ArgumentError, DevmodError, TrustError, admission_hint, describe_error, not_installed
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ MEMORY = "memory"
 #: A file of signatures is read up to one byte more: the checker refuses it then.
 MAX_SIGNATURE = 1 << 20
 _HOOK, _CHECKER = "devmod_verify", "devmod-trust"
+#: Held while DEVMOD_TRUST is extended.
+_lock = RLock()
 
 
 def trust(policy: str | os.PathLike[str]) -> None:
@@ -51,14 +54,13 @@ def trust(policy: str | os.PathLike[str]) -> None:
     open_regular(name).close()
     if os.pathsep in name:
         raise ArgumentError(f"trust(policy): the path {name!r} has {os.pathsep!r}, which separates paths in {VARIABLE}", argument="policy")
-    known = environment_text(VARIABLE)
-    os.environ[VARIABLE] = f"{known}{os.pathsep}{name}" if known else name
+    with _lock:  # of two threads at once, one would drop the other's policy
+        os.environ[VARIABLE] = os.pathsep.join((*policies(), name))
 
 
 def policies() -> tuple[str, ...]:
     """Return the paths in DEVMOD_TRUST. An empty one among others stays, and nothing is taken then."""
-    text = environment_text(VARIABLE)
-    return tuple(text.split(os.pathsep)) if text else ()
+    return environment_paths(VARIABLE)
 
 
 class FileHead:
@@ -74,7 +76,7 @@ class FileHead:
     place
         The name of the file in messages.
     source
-        What a policy compares: MEMORY, a URL without credentials and query, or a path; under a policy its links are resolved.
+        What a policy compares: MEMORY, a URL without credentials and query, or a path; under a policy from the root, with its links.
     size
         The size of the file; -1 if it is unknown.
     package
@@ -138,3 +140,13 @@ def _ask(place: str, question: dict[str, Any]) -> None:
                 if normalize_name(claim.distribution) == _CHECKER and (variable := registry.excluding_variable(claim)):
                     why = f"{variable} excludes {_CHECKER}, which checks files: {admission_hint(_CHECKER, variable)}"
             raise TrustError(f"{place} is refused: {VARIABLE} names a policy, and {why}", distribution=_CHECKER)
+
+
+def _after_fork() -> None:
+    """Replace the lock in a child: a thread of the parent may hold it."""
+    global _lock
+    _lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_after_fork)

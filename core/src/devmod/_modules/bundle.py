@@ -192,12 +192,13 @@ class BundleModule(Module):
     def _choose_program(self, name: str, owners: Sequence[Module], device: Device | None) -> Any:
         """Return a program of the first module that has one for the first kind. The module chooses among the candidates of its kernels."""
         from devmod._modules.choice import program_verdicts
+        from devmod._modules.programs import read_program
 
         programs = [each for each in owners if each.kind == PROGRAM]
         program = programs[0]
         if len(programs) > 1:  # of a merged file
-            fitting = (each for each, _, found, _, _ in program_verdicts(name, programs, device) if found is not None)
-            program = next(fitting, program)
+            verdicts = program_verdicts(name, programs, device, read=read_program)
+            program = next((each for each, _, found, _, _ in verdicts if found is not None), program)
         function = program.get_function(name) if device is None else program._function_on(name, device)
         return function if len(programs) == 1 else function.replace(resolve=lambda device: self._choose_on(name, owners, device))
 

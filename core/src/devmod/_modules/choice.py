@@ -12,6 +12,7 @@ A program runs its kernels on one device: the first of the first kind on which e
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain
 
 from devmod._modules.fallback import FallbackModule
@@ -23,7 +24,7 @@ from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
 from devmod._util.environment import debug
 from devmod._util.text import shorten_repeat
-from devmod._values.requirements import device_of_call, fits, requirements
+from devmod._values.requirements import device_of_call, fits, program_requirements, requirements
 from devmod.errors import (
     MAX_LISTED,
     DeviceNotFoundError,
@@ -149,7 +150,12 @@ def verdicts(
 
 
 def program_verdicts(
-    name: str, programs: Sequence[Module], device: Device | None = None, *, described: bool = False
+    name: str,
+    programs: Sequence[Module],
+    device: Device | None = None,
+    *,
+    described: bool = False,
+    read: Callable[[str, Module], Any] | None = None,
 ) -> Iterator[ProgramVerdict]:
     """Yield each kind of a program's kernels once for each of its modules, in the order of the choice.
 
@@ -159,12 +165,15 @@ def program_verdicts(
         The program, and the modules that have it, which import its kernels: a merged file has one of each of its parts.
     device, described
         As for `verdicts`.
+    read
+        Returns a program of a module, as `devmod.backend.read_program`. Without it, the kernels alone are compared with a device.
 
     Raises
     ------
     FormatError
         A module imports no kernels, or two of its imports have one of the program.
     """
+    read = cache(read) if read is not None else None  # each kind asks
     bundles: list[Any] = [each for program in programs for each in program.imports if holds_candidates(each)]
     groups = [{kernel: _by_kind(owners, ()) for kernel, owners in program_kernels(name, program).items()} for program in programs]
     order = bundles[0].order if bundles else ()
@@ -174,7 +183,7 @@ def program_verdicts(
                 continue
             try:
                 groups_of_kind = {kernel: group.get(kind, ()) for kernel, group in candidates.items()}
-                found, kernels = _program_on(name, program, groups_of_kind, kind, device, described)
+                found, kernels = _program_on(name, program, groups_of_kind, kind, device, described, read)
                 yield program, kind, found, kernels, f"each kernel has a candidate that fits {found}"
             except FormatError:
                 raise
@@ -183,7 +192,13 @@ def program_verdicts(
 
 
 def _program_on(
-    name: str, program: Module, groups: Mapping[str, Sequence[Module]], kind: str, device: Device | None, described: bool
+    name: str,
+    program: Module,
+    groups: Mapping[str, Sequence[Module]],
+    kind: str,
+    device: Device | None,
+    described: bool,
+    read: Callable[[str, Module], Any] | None,
 ) -> tuple[Device, dict[str, Iterator[Module]]]:
     """Return the first device of a kind on which each kernel of a program has candidates that fit, and these; an error without one."""
     if device is not None and device.kind != kind:
@@ -206,6 +221,7 @@ def _program_on(
     unfit: dict[str, None] = {}
     for each in devices:
         kernels: dict[str, Iterator[Module]] = {}
+        interfaces: dict[str, Interface | None] = {}
         for kernel, group in groups.items():
             reasons: list[object] = []
             fitting = _fitting(verdicts(kernel, program, group, (), each, described=described), reasons)
@@ -214,9 +230,25 @@ def _program_on(
                 unfit[f"its kernel {quote_name(kernel)}: {reasons[-1]}"] = None
                 break
             kernels[kernel] = chain((first,), fitting)  # the interfaces behind the first are read if it cannot be built
+            interfaces[kernel] = interface_of(first, kernel)
         else:
-            return each, kernels
+            if not (lacking := _lacking(name, program, interfaces, each, read)):
+                return each, kernels
+            unfit[f"it {lacking}"] = None
     raise DeviceNotFoundError("; ".join(unfit), kind=kind)
+
+
+def _lacking(
+    name: str, program: Module, interfaces: Mapping[str, Interface | None], device: Device, read: Callable[[str, Module], Any] | None
+) -> str:
+    """Return why a device cannot run a program whose kernels it can run, as the end of a sentence; "" if it can."""
+    capabilities = getattr(device, "capabilities", None)
+    if read is None or capabilities is None or not capabilities.limits:
+        return ""
+    try:
+        return fits(program_requirements(read(name, program), interfaces), capabilities)
+    except DevmodError:  # the first use raises it
+        return ""
 
 
 def _fitting(found: Iterator[Verdict], reasons: list[object]) -> Iterator[Module]:

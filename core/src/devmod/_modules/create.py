@@ -8,7 +8,7 @@ import sys
 from devmod._formats.trust import check_raw
 from devmod._modules.module import Module
 from devmod._plugins import registry
-from devmod._plugins.lookup import lookup
+from devmod._plugins.lookup import call_entry, lookup
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
 from devmod._util.buffers import snapshot
 from devmod._util.environment import environment_flag
@@ -148,7 +148,7 @@ def load_stored(kind: str, data: Buffer) -> Module:
     loader = lookup(LOAD_FROM_BYTES, kind)
     view = snapshot(data, f"load_from_bytes({kind!r}, data)", "devmod.load_from_file(path)", kind=kind, copies=False).toreadonly()
     spec = None if kind == "const_loader" else spec_of_loader(kind)  # constants have none, and each miss reads the folders of sys.path
-    return _check_result(registry.call_entry(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
+    return _check_result(call_entry(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
 
 
 def create_shared(kind: str, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> Module | None:
@@ -185,7 +185,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     OSError
         The file cannot be read: FileNotFoundError, PermissionError, IsADirectoryError.
     """
-    from devmod._util.regular_files import check_regular, path_to_str
+    from devmod._util.regular_files import absolute, check_regular, path_to_str
 
     name = path_to_str(path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory")
     if not fmt:
@@ -196,8 +196,8 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     loader = lookup(LOAD_FROM_FILE, fmt)
     check_regular(name)  # a plugin's loader would block on a pipe
     if fmt != "devmod":
-        check_raw(repr(name), os.path.realpath(name))
-    return _check_result(registry.call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
+        check_raw(repr(name), absolute(name))
+    return _check_result(call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
 
 
 def load_shared_object(path: str, fmt: str) -> Module:
@@ -220,7 +220,7 @@ def load_shared_object(path: str, fmt: str) -> Module:
                     f"{path!r} is a library that TVM exported, not a payload; devmod.interop.tvm.load_library({path!r}) reads its modules"
                 ) from None
             raise
-    return _check_result(registry.call_entry(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
+    return _check_result(call_entry(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
 
 
 def _create_checked(creator: Any, spec: TargetSpec | None, kind: str, code: Any, fmt: str, fmap: Any, source: Source | None) -> Module:
@@ -230,7 +230,7 @@ def _create_checked(creator: Any, spec: TargetSpec | None, kind: str, code: Any,
         fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
     elif kind != "const_loader":  # its creator checks the maps
         fmap, source = check_fmap(kind, fmap), dict(source or {})
-    return _check_result(registry.call_entry(CREATE, kind, creator, code, fmt, fmap, source), CREATE, kind, kind)
+    return _check_result(call_entry(CREATE, kind, creator, code, fmt, fmap, source), CREATE, kind, kind)
 
 
 def _check_result(module: object, group: str, name: str, kind: str) -> Module:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import candidate_name, interface_of, program_verdicts, verdicts
 from devmod._modules.module import walk
+from devmod._modules.programs import read_program
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
 from devmod._plugins import devices
@@ -203,7 +204,7 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
 def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[Candidate]:
     """Yield a candidate for each kind of a program's kernels, those that can run first."""
     outcome, refused = "best", []
-    for _, kind, fits, _, why in program_verdicts(name, programs, device, described=isinstance(device, _Described)):
+    for _, kind, fits, _, why in program_verdicts(name, programs, device, described=isinstance(device, _Described), read=read_program):
         if isinstance(why, DevmodError):
             reason = "other kind" if device is not None and device.kind != kind else _reason(why)
             refused.append(Candidate(kind, "", "", "refused", False, "", reason, str(why)))

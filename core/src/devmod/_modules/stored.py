@@ -77,7 +77,8 @@ class StoredModule(Module):
 
     @property
     def functions(self) -> Mapping[str, FunctionInfo]:
-        contents = self._contents()
+        # A look-up reads the functions of all candidates. Without a policy it hashes none: damage shows at the first use.
+        contents = self._contents(verify=self._head is not None and bool(self._head.paths))
         if contents is None:
             from devmod._values.info import FunctionInfo
 
@@ -121,7 +122,7 @@ class StoredModule(Module):
 
     @property
     def code(self) -> Code:
-        """The payload, as slices of the stored bytes; b"" for a kind whose target spec is not installed."""
+        """The payload, as slices of the stored bytes, which are verified; b"" for a kind whose target spec is not installed."""
         contents = self._contents()
         return contents[2] if contents else b""
 
@@ -190,7 +191,6 @@ class StoredModule(Module):
             return super().write_to_file(path)
         from devmod._formats.raw import write_payload
 
-        self.verify()
         return write_payload(spec, *contents, path)
 
     def verify(self) -> None:
@@ -339,11 +339,15 @@ class StoredModule(Module):
 
         return find_spec(self.kind)
 
-    def _contents(self) -> tuple[str, Mapping[str, FunctionInfo], Code] | None:
-        """Return the format, the functions and the code in the bytes; None for a kind without an installed spec."""
+    def _contents(self, *, verify: bool = True) -> tuple[str, Mapping[str, FunctionInfo], Code] | None:
+        """Return the format, the functions and the code in the bytes, by default verified; None for a kind without an installed spec."""
         spec = self._spec()
+        if spec is None and self.kind != _CONSTANTS:
+            return None
+        if verify:
+            self.verify()
         if spec is None:
-            return self._once.get("contents", self._constants) if self.kind == _CONSTANTS else None
+            return self._once.get("contents", self._constants)
         from devmod._formats.wire import decode
 
         return self._once.get("contents", lambda: decode(spec, self._stored, self.entry.repeats))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod._plugins import registry
-from devmod._plugins.lookup import lookup
+from devmod._plugins.lookup import call_entry, lookup
 from devmod._util.environment import environment_items, environment_text
 from devmod._util.text import is_valid_name
 from devmod.errors import (
@@ -159,9 +159,9 @@ def probe(kind: str) -> list[Device]:
 
 def devices_of(kind: str, find: Any) -> list[Device]:
     """Call `find`, the entry ``devmod.device.<kind>``, and check the result."""
-    from devmod import Device
+    result = call_entry(GROUP, kind, find)
+    from devmod import Device  # the entry has imported it, or has raised the error for a missing devmod-runtime
 
-    result = registry.call_entry(GROUP, kind, find)
     listing = list(result) if isinstance(result, (list, tuple)) else [result]
     wrong = [type(each).__name__ for each in listing if not isinstance(each, Device)]
     if wrong:

@@ -33,8 +33,8 @@ class Hooks:
     def devmod_verify(self, place: str, package: str, head: bytes, size: int, signature: bytes | None, policies: tuple[str, ...]) -> None:
         """Raise to refuse a file: under a policy when it is opened, else before the first of its modules is passed to its runtime.
 
-        `place` is "memory", the URL without credentials and query, or the path, with links resolved under a policy. `package` is the
-        import package of `devmod.installed`, or "". `head` is the header and the index, byte for byte. It has the SHA-256 of each
+        `place` is "memory", the URL without credentials and query, or the path, under a policy from the root, with its links. `package` is
+        the import package of `devmod.installed`, or "". `head` is the header and the index, byte for byte. It has the SHA-256 of each
         payload, and that of the index was checked. It is b"" for what has no index, about which only policies are asked. `size` is the
         size of the file, -1 if it is unknown. `signature` is what the argument `signature` had, or under a policy the first 1 MiB and
         1 byte of the file beside it whose name ends with ".sig". `policies` are the paths in DEVMOD_TRUST.

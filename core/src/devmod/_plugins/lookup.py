@@ -1,4 +1,4 @@
-"""The look-up that raises an error on a miss."""
+"""The look-up that raises an error on a miss, and the call of what it returns."""
 
 from __future__ import annotations
 
@@ -31,3 +31,47 @@ def lookup(group: str, name: str) -> Any:
 
                 raise not_registered(group, name)
     return result
+
+
+def call_entry(group: str, name: str, entry: Any, *arguments: object) -> Any:
+    """Call an entry. Its exceptions pass through. A foreign one gets a note with the distribution.
+
+    Raises
+    ------
+    NotRegisteredError, PluginError
+        As for `explain_import`.
+    """
+    try:
+        return entry(*arguments)
+    except Exception as error:
+        from devmod._plugins.messages import add_note
+
+        claim = registry.used_claim(group, name)
+        if claim is not None and isinstance(error, ImportError):
+            explain_import(error, group, name, claim.value.partition(":")[0])
+        add_note(error, claim)
+        raise
+
+
+def explain_import(error: ImportError, group: str, name: str, module: str) -> None:
+    """Raise the error for an import in the code of an entry, if it failed because a distribution is missing.
+
+    Raises
+    ------
+    NotRegisteredError
+        The distribution with the entry has been uninstalled since the entry was used.
+    PluginError
+        It needs another wheel of devmod, which is missing.
+    """
+    from devmod._plugins.messages import missing_wheel
+
+    package, found = missing_wheel(error), registry.claims(group, name)
+    if not found and (package or (error.name or "").partition(".")[0] == module.partition(".")[0]):
+        from devmod._plugins.miss import not_registered
+
+        raise not_registered(group, name) from error
+    if found and found[0].object is None and package:
+        from devmod._plugins.load import broken
+        from devmod.errors import describe_error
+
+        raise broken(found[0], f"importing {package} failed ({describe_error(error)})", error) from error

@@ -66,29 +66,6 @@ def used_claim(group: str, name: str) -> Claim | None:
     return _owners.get((group, name))
 
 
-def call_entry(group: str, name: str, entry: Any, *arguments: object) -> Any:
-    """Call an entry. Its exceptions pass through. A foreign one gets a note with the distribution.
-
-    Raises
-    ------
-    PluginError
-        The entry imports a wheel of devmod that its distribution needs, and the wheel is missing.
-    """
-    try:
-        return entry(*arguments)
-    except Exception as error:
-        from devmod._plugins.messages import add_note, missing_wheel
-
-        claim = used_claim(group, name)
-        if claim is not None and (package := missing_wheel(error)):
-            from devmod._plugins.load import broken
-            from devmod.errors import describe_error
-
-            raise broken(claim, f"importing {package} failed ({describe_error(error)})", error) from error
-        add_note(error, claim)
-        raise
-
-
 def is_claimed(group: str, name: str) -> bool:
     """Return whether a valid or a broken entry has the name. No plugin is imported."""
     return bool(claims(group, name))

@@ -23,6 +23,12 @@ def environment_items(name: str) -> list[str]:
     return [part for part in map(str.strip, os.environ.get(name, "").split(",")) if part]
 
 
+def environment_paths(name: str) -> tuple[str, ...]:
+    """Return the paths in an environment variable, as they are there: white space and empty ones stay. A blank one has none."""
+    text = os.environ.get(name, "")
+    return tuple(text.split(os.pathsep)) if text.strip() else ()
+
+
 def debug(text: str) -> None:
     """Print a decision on standard error if DEVMOD_LOG is "debug". The logging module would slow the import."""
     if environment_text("DEVMOD_LOG").lower() == "debug":

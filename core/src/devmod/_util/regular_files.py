@@ -96,6 +96,11 @@ def file_name(path: str | os.PathLike[str]) -> str:
     raise ArgumentError(f"no file can have the path {name!r}", argument="path")
 
 
+def absolute(path: str) -> str:
+    """Return a path that begins at the root, with its links and ``..``: `os.path.abspath` also removes a ``..`` behind a link."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
 def path_to_str(path: object, call: str, hint: str) -> str:
     """Return a path as a str.
 

@@ -28,6 +28,8 @@ LIMITS = {
     "block": ("the size of a block in all", "threads", "is built for blocks of {} threads"),
     "subgroups": ("the subgroups of a block, if the function requires their size", "subgroups", "is built for blocks of {} subgroups"),
     "shared_memory": ("the static shared memory of a block", "bytes", "uses {} bytes of shared memory"),
+    "array": ("each array whose size is fixed", "bytes", "takes an array of {} bytes"),
+    "storage": ("each array of fixed size that is a storage buffer", "bytes", "takes a storage buffer of {} bytes"),
     "push_constants": ("the push constants", "bytes", "uses {} bytes of push constants"),
     "uniform": ("each uniform block", "bytes", "uses a uniform block of {} bytes"),
     "sets": ("the descriptor sets or bind groups, up to the last one with a binding", "sets", "uses {}"),
@@ -57,6 +59,8 @@ class Requirements(NamedTuple):
         The names of limits, each with the amount that the function needs. A limit may be there several times.
     format
         The payload's format; "" if it is unknown.
+    clauses
+        As `amounts`, each with the clause of a message about it: what the arrays and steps of a program need.
     """
 
     features: tuple[str, ...] = ()
@@ -65,6 +69,7 @@ class Requirements(NamedTuple):
     images: tuple[tuple[str, str, str], ...] = ()
     amounts: tuple[tuple[str, int], ...] = ()
     format: str = ""
+    clauses: tuple[tuple[str, int, str], ...] = ()
 
 
 class Capabilities(NamedTuple):
@@ -79,10 +84,11 @@ class Capabilities(NamedTuple):
 
         The names are ``block_x``, ``block_y``, ``block_z`` and ``block`` (the threads of a block in a dimension and in all, if the kernel
         requires its block), ``subgroups`` (of a block, if the function requires their size), ``shared_memory`` (the bytes of static shared
-        memory, if the compiler wrote "workgroup_memory" into the interface's `extra`), ``push_constants`` (bytes), ``uniform`` (the bytes
-        of each uniform block), ``sets`` (descriptor sets or bind groups, up to the last one with a binding), and the numbers of bindings:
-        ``storage_buffers``, ``uniform_buffers``, ``sampled_images`` (only read, and the function does not fix the format),
-        ``storage_images`` (the other images), ``samplers``, and ``resources`` (all of these but the samplers).
+        memory, if the compiler wrote "workgroup_memory" into the interface's `extra`), ``array`` and ``storage`` (the bytes of each array
+        of fixed size, and of each that is a storage buffer), ``push_constants`` (bytes), ``uniform`` (the bytes of each uniform block),
+        ``sets`` (descriptor sets or bind groups, up to the last one with a binding), and the numbers of bindings: ``storage_buffers``,
+        ``uniform_buffers``, ``sampled_images`` (only read, and the function does not fix the format), ``storage_images`` (the other
+        images), ``samplers``, and ``resources`` (all of these but the samplers).
     problem
         Why the device runs no function, such as a driver that cannot compile, as the end of a sentence about the function; "" if it does.
     subgroup_problem
@@ -130,6 +136,8 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
             kind = "storage_images" if param.format or "w" in param.access else "sampled_images"
             if param.format:
                 images.append((param.name, param.format, param.access))
+        elif param.kind == "buffer":
+            amounts += ("array", param.size), ("storage", param.size)
         elif param.kind == "uniform":
             amounts.append(("uniform", _uniform_bytes(param.type)))
         if kind is not None:
@@ -147,6 +155,37 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
         if type(each.at) is tuple:
             counts["sets"] = max(counts["sets"], each.at[0] + 1)
     return Requirements(tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()), fmt)
+
+
+def program_requirements(program: Any, interfaces: Mapping[str, Interface | None]) -> Requirements:
+    """Return what a program requires beside its kernels: its arrays and its blocks of fixed size.
+
+    Parameters
+    ----------
+    program
+        The program, a `devmod_readers.programs.Program`.
+    interfaces
+        Those of its kernels. An array at an address is no storage buffer.
+    """
+    buffers = {
+        kernel: {param.name for param in interface.params if param.kind == "buffer"} if interface is not None else set()
+        for kernel, interface in interfaces.items()
+    }
+    bound: set[object] = set()
+    clauses: dict[tuple[str, int], str] = {}
+    for number, step in enumerate(program.steps, 1):
+        bound.update(value for name, value in step.arguments.items() if name in buffers[step.kernel] and type(value) is str)
+        if step.block and all(type(each) is int for each in step.block):
+            x, y, z = (*step.block, 1, 1)[:3]
+            clause = f"step {number} launches {step.kernel!r} in blocks of {x} × {y} × {z} threads"
+            for amount in zip(("block_x", "block_y", "block_z", "block"), (x, y, z, x * y * z), strict=True):
+                clauses.setdefault(amount, clause)
+    for array in program.arrays():
+        if not array.format and all(type(each) is int for each in array.shape):
+            nbytes = array.nbytes(array.shape)
+            for limit in ("array", "storage") if array.name in bound else ("array",):
+                clauses.setdefault((limit, nbytes), f"the array {array.name!r} has {nbytes} bytes")
+    return Requirements(clauses=tuple((*amount, clause) for amount, clause in clauses.items()))
 
 
 #: The limit of each kind of parameter that has a binding. That of an image depends on its access.
@@ -198,10 +237,11 @@ def fits(needed: Requirements, capabilities: Capabilities | None) -> str:
             if problem := capabilities.image_problem(format_, access):
                 return f"has the image {name!r} of {format_}: {problem}"
     names = capabilities.limits or {}
-    for limit, amount in needed.amounts:
+    for limit, amount, clause in (*((*each, "") for each in needed.amounts), *needed.clauses):
         driver_name = names.get(limit) if amount else None
         if driver_name is not None and amount > (most := device.limits.get(driver_name, amount)):
-            return f"cannot run on {device}: its {driver_name} is {most}, but the kernel {LIMITS[limit][2].format(amount)}"
+            clause = clause or f"the kernel {LIMITS[limit][2].format(amount)}"
+            return f"cannot run on {device}: its {driver_name} is {most}, but {clause}"
     return ""
 
 

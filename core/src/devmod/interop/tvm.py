@@ -23,7 +23,7 @@ from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
 from devmod._util.buffers import snapshot
 from devmod._util.elf import TVM_LIBRARY
-from devmod._util.regular_files import path_to_str
+from devmod._util.regular_files import absolute, path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import reader
@@ -197,7 +197,7 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     from devmod._formats.bundle_file import map_file
 
     name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
-    check_raw(repr(name), os.path.realpath(name))
+    check_raw(repr(name), absolute(name))
     blob = _tvm().symbol_bytes(name, map_file(name), TVM_LIBRARY)
     if blob is None:
         raise FormatError(f"{name!r} has no symbol {TVM_LIBRARY!r}: TVM did not export it, or it has no device modules")

@@ -9,7 +9,7 @@ from functools import partial
 from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once, environment_text
+from devmod.backend import Capabilities, Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_hexagon._runner import Memory, Runner
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, open_driver
@@ -34,26 +34,32 @@ class HexagonDevice(Device):
     ----------
     index
         Its number.
-    name, vendor, arch
-        The texts of its description.
+    arch
+        The architecture that the emulator has.
+    memory
+        The bytes of its memory.
     make_runner
         Return a new runner; the argument is the device in messages.
     """
 
     kind = "hexagon"
+    vendor = "QEMU"
 
-    def __init__(self, index: int, name: str, vendor: str, arch: str, memory: int, make_runner: Callable[[str], RunnerThread]) -> None:
+    def __init__(self, index: int, arch: str, memory: int, make_runner: Callable[[str], RunnerThread]) -> None:
         self.index = index
-        self.name = name
-        self.vendor = vendor
+        self.name = f"{arch} in qemu-hexagon"
         self.arch = arch
         self.memory = memory
-        self.limits = {"view_alignment": 1}
+        self.limits = {"view_alignment": 1, "memory": memory}
         self._make_runner = make_runner
         self._lock = fork_safe(RLock())
         self._runner: RunnerThread | None = None
         self._is_closed = False
         self._stream = HexagonStream(self)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(self, {"array": "memory"})
 
     def runner(self) -> RunnerThread:
         """Return the runner. Make one if there is none, or if the last one has ended."""
@@ -154,28 +160,20 @@ def devices() -> list[HexagonDevice]:
     Raises
     ------
     DeviceNotFoundError
-        There is no emulator, and no runner on TCP is named. The next call searches again.
+        There is no emulator. The next call searches again.
     """
     return _once.get("devices", _find_devices)
 
 
 def _find_devices() -> list[HexagonDevice]:
-    from devmod_hexagon import _emulator, _remote
-    from devmod_hexagon._emulator import read_number
+    from devmod_hexagon._emulator import find_arch, find_emulator, memory_bytes, read_number, runner
 
     check_driver("hexagon")
-    addresses = environment_text("DEVMOD_HEXAGON_ADDRESS")
-    arch = _arch()
-    if addresses:
-        return [
-            HexagonDevice(index, f"runner at {host}:{port}", "devmod", arch or _remote.ARCH, 0, partial(_remote.runner, host, port))
-            for index, (host, port) in enumerate(_remote.parse(addresses))
-        ]
-    emulator = _emulator.find_emulator()
-    newest = arch or _emulator.find_arch(emulator)
-    memory = _emulator.memory_bytes()
+    emulator = find_emulator()
+    arch = _arch() or find_arch(emulator)
+    memory = memory_bytes()
     return [
-        HexagonDevice(index, f"{newest} in qemu-hexagon", "QEMU", newest, memory, partial(_emulator.runner, emulator, newest))
+        HexagonDevice(index, arch, memory, partial(runner, emulator, arch))
         for index in range(read_number("DEVMOD_HEXAGON_DEVICES", 1, "devices", 1, _MAX_DEVICES))
     ]
 

@@ -1,4 +1,4 @@
-"""The check of devmod-hexagon for `devmod.doctor`: the emulator, or the runners on TCP."""
+"""The check of devmod-hexagon for `devmod.doctor`: the emulator."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import os
 
 from pluggy import HookimplMarker
 
-from devmod.backend import environment_text, find_program
+from devmod.backend import find_program
 from devmod_hexagon._emulator import emulator_name
 from devmod_runtime import Attempt, driver_row
 
 
 @HookimplMarker("devmod")
 def devmod_doctor() -> list[tuple[str, str, str]]:
-    """Return where the emulator was looked for, or which runners are used in its place."""
-    addresses = environment_text("DEVMOD_HEXAGON_ADDRESS")
-    if addresses:
-        return [("driver", "ok", f"runners at {addresses}, which DEVMOD_HEXAGON_ADDRESS names")]
+    """Return where the emulator was looked for."""
     name = emulator_name()
     found = find_program(name)
     if found:

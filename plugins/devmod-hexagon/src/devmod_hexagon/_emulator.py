@@ -8,7 +8,7 @@ from pathlib import Path
 from devmod.backend import DiskCache, environment_text, find_program
 from devmod.errors import DeviceNotFoundError
 from devmod_hexagon._runner import RunnerThread
-from devmod_hexagon._transport import ProcessTransport
+from devmod_hexagon._transport import Transport
 
 #: The program in this wheel. It is built for v66, and every emulator runs v66.
 RUNNER = Path(__file__).with_name("runner")
@@ -82,13 +82,13 @@ def runner(emulator: str, arch: str, label: str, memory: int = 0) -> RunnerThrea
         The bytes of the arena; by default those of DEVMOD_HEXAGON_MEMORY.
     """
 
-    def connect() -> ProcessTransport:
+    def start() -> Transport:
         try:
-            return ProcessTransport([emulator, "-cpu", arch, str(RUNNER)], memory or memory_bytes())
+            return Transport([emulator, "-cpu", arch, str(RUNNER)], memory or memory_bytes())
         except OSError as error:
             raise DeviceNotFoundError(f"{label} cannot be used: {emulator} cannot be started: {error}", kind="hexagon") from error
 
-    return RunnerThread(connect, label)
+    return RunnerThread(start, label)
 
 
 def memory_bytes() -> int:

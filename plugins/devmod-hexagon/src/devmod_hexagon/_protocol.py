@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
     from devmod_hexagon._transport import Limit, Transport
 
-PROTOCOL_VERSION = 1
-#: The limit on the bytes of a reply, except that of a read.
+#: The limit on the bytes of a reply.
 _MAX_REPLY = 1 << 24
-#: The head of the reply to a read: an array of three, two numbers, and a bin.
-_READ_HEAD = 5 + 9 + 9 + 5
 
 
 class EndedError(Exception):
@@ -62,23 +59,14 @@ class Connection:
         self.number = 0
 
     def send(self, operation: str, *values: Any) -> int:
-        """Send a request, and return its number. The last value may be a memoryview, which is not copied."""
+        """Send a request, and return its number."""
         self.number += 1
-        contents = values[-1] if values and isinstance(values[-1], memoryview) else None
-        items = values if contents is None else values[:-1]
-        packer = msgpack.Packer()
-        head = packer.pack_array_header(2 + len(values)) + packer.pack(operation) + packer.pack(self.number)
-        head += b"".join(packer.pack(item) for item in items)
-        if contents is None:
-            self.send_frame(head)
-        else:
-            self.send_frame(head + b"\xc6" + contents.nbytes.to_bytes(4, "big"), contents)
+        self.send_frame(msgpack.packb([operation, self.number, *values]))
         return self.number
 
-    def send_frame(self, *parts: bytes | memoryview) -> None:
-        """Send the parts of one frame."""
-        size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
-        self._transport.send(self.limit, size.to_bytes(4, "little"), *parts)
+    def send_frame(self, contents: bytes) -> None:
+        """Send a frame."""
+        self._transport.send(self.limit, len(contents).to_bytes(4, "little") + contents)
 
     def reply(self, number: int, limit: Limit | None = None) -> Sequence[Any]:
         """Return the contents of the next reply, which is that to the request `number`.
@@ -91,15 +79,10 @@ class Connection:
             The runner has ended, or must end.
         """
         limit = limit or self.limit
-        return self._contents(self._transport.receive(self._frame_size(_MAX_REPLY, limit), limit), number)
-
-    def _frame_size(self, most: int, limit: Limit) -> int:
         size = int.from_bytes(self._transport.receive(4, limit), "little")
-        if not 0 < size <= most:
-            raise EndedError(f"its runner sent a frame of {size} bytes, expected 1 to {most}")
-        return size
-
-    def _contents(self, frame: bytearray, number: int) -> Sequence[Any]:
+        if not 0 < size <= _MAX_REPLY:
+            raise EndedError(f"its runner sent a frame of {size} bytes, expected 1 to {_MAX_REPLY}")
+        frame = self._transport.receive(size, limit)
         try:
             values = msgpack.unpackb(frame, use_list=True, unicode_errors="replace", strict_map_key=True)
         except (ValueError, msgpack.UnpackException):
@@ -114,17 +97,6 @@ class Connection:
         if values[0] == 0:
             raise EndedError(_error_reason(str(code), str(text)))
         raise RunnerError(str(code), str(text))
-
-    def read_reply(self, nbytes: int) -> bytearray:
-        """Return the `nbytes` bytes in the reply to a read, which is the last request."""
-        size = self._frame_size(nbytes + _MAX_REPLY, self.limit)
-        head = self._transport.receive(min(size, _READ_HEAD), self.limit)
-        if size == _READ_HEAD + nbytes and head[-5:] == b"\xc6" + nbytes.to_bytes(4, "big"):
-            return self._transport.receive(nbytes, self.limit)
-        if size > _MAX_REPLY:
-            raise EndedError("its runner sent bytes that are not a reply")
-        self._contents(head + self._transport.receive(size - len(head), self.limit), self.number)
-        raise EndedError("its runner replied to a read with the wrong number of bytes")
 
 
 def end_reason(error: Exception, transport: Transport | None) -> str:

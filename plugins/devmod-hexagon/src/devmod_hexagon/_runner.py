@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from devmod.backend import environment_text
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, FormatError, LaunchError
 from devmod_hexagon._binary import PACKED
-from devmod_hexagon._protocol import PROTOCOL_VERSION, Connection, EndedError, RunnerError, end_reason
+from devmod_hexagon._protocol import Connection, EndedError, RunnerError, end_reason
 from devmod_hexagon._transport import Disconnected, TimedOut
 from devmod_runtime import fork_safe, lend
 
@@ -150,7 +150,7 @@ class Runner:
     address
         The address of its memory.
     shared
-        Its memory as the host maps it; None without a mapping.
+        Its memory as the host maps it.
     """
 
     def __init__(self, transport: Transport, label: str, owner: RunnerThread) -> None:
@@ -164,15 +164,14 @@ class Runner:
         self._unread = 0
         #: The calls of the next frame.
         self._calls: list[bytes] = []
-        self.address, nbytes, is_shared = self._start()
-        shared = transport.arena if is_shared else None
-        self.shared = None if shared is None else shared[:nbytes]
-        self._arena = Arena(owner, self.address, nbytes)
+        self.address = self._start()
+        self.shared = transport.arena
+        self._arena = Arena(owner, self.address, self.shared.nbytes)
         #: The leases of loaded binaries, each with its number and its memory, and those of collected binaries.
         self._binaries: dict[int, Lease] = {}
         self._collected: deque[Any] = deque()
 
-    def _start(self) -> Sequence[int]:
+    def _start(self) -> int:
         try:
             values = self._connection.reply(self._connection.send("hello"), lambda: _START_TIMEOUT)
         except TimedOut:
@@ -182,15 +181,9 @@ class Runner:
         except RunnerError:
             reason = "the runner refused the first request"
         else:
-            if not (len(values) == 4 and all(type(value) is int for value in values)):
-                reason = f"the runner replied {values!r} to the first request"
-            elif values[0] != PROTOCOL_VERSION:
-                reason = (
-                    f"its runner has version {values[0]} of the protocol, expected {PROTOCOL_VERSION}. Use a runner and a devmod-hexagon "
-                    "of the same release"
-                )
-            else:
-                return values[1:]
+            if len(values) == 1 and type(values[0]) is int:
+                return values[0]
+            reason = f"the runner replied {values!r} to the first request"
         raise DeviceNotFoundError(f"{self._label} cannot be used: {reason}", kind="hexagon")
 
     # -- requests
@@ -308,12 +301,6 @@ class Runner:
         while self._queued:
             self._finish_oldest()
 
-    def read(self, address: int, nbytes: int) -> bytearray:
-        """Return bytes at an address, after the queued calls."""
-        self.wait()
-        self._connection.send("read", address, nbytes)
-        return self._connection.read_reply(nbytes)
-
     def close(self) -> NoReturn:
         """End the runner."""
         raise EndedError("its runner was closed")
@@ -385,8 +372,6 @@ def _load_error(error: RunnerError) -> str:
 
 #: The limit on the requests that wait for the thread.
 _MAX_REQUESTS = 1 << 16
-#: The bytes of a piece of a copy through the connection: the fastest through pipes of 1 MiB.
-_READ_PIECE, _WRITE_PIECE = 1 << 20, 4 << 20
 
 
 class RunnerThread:
@@ -394,8 +379,8 @@ class RunnerThread:
 
     Parameters
     ----------
-    connect
-        Start a runner, or connect to one.
+    start
+        Start a runner.
     label
         The device in messages.
 
@@ -409,8 +394,8 @@ class RunnerThread:
         The seconds that a kernel may take; None without a limit.
     """
 
-    def __init__(self, connect: Callable[[], Transport], label: str) -> None:
-        self._connect = connect
+    def __init__(self, start: Callable[[], Transport], label: str) -> None:
+        self._start = start
         self._label = label
         self.lock = fork_safe(RLock())
         self.ended = ""
@@ -458,48 +443,30 @@ class RunnerThread:
 
     def write(self, memory: Memory, data: memoryview) -> None:
         """Copy bytes to the start of memory, after the queued calls."""
-        view = self.view(memory)
-        if view is not None:
-            self.wait()
-            view[: data.nbytes] = data
-            return
-        for start in range(0, data.nbytes, _WRITE_PIECE):
-            # A copy, because an interrupt may come before the thread has sent the bytes.
-            self.request(Runner.ask, "write", memory.address + start, memoryview(bytes(data[start : start + _WRITE_PIECE])))
+        self.wait()
+        self.view(memory)[: data.nbytes] = data
 
     def read(self, memory: Memory, out: memoryview) -> None:
         """Copy the start of memory to `out`, after the queued calls."""
-        view = self.view(memory)
-        if view is not None:
-            self.wait()
-            out[:] = view[: out.nbytes]
-            return
-        for start in range(0, out.nbytes, _READ_PIECE):
-            piece = out[start : start + _READ_PIECE]
-            piece[:] = self.request(Runner.read, memory.address + start, piece.nbytes)
+        self.wait()
+        out[:] = self.view(memory)[: out.nbytes]
 
-    def view(self, memory: Memory) -> memoryview | None:
-        """Return the bytes of memory that the host shares with the runner; None if it shares none."""
+    def view(self, memory: Memory) -> memoryview:
+        """Return the bytes of memory, which the host shares with the runner."""
         runner = self._runner
-        if runner is None or runner.shared is None:
-            return None
+        if runner is None:  # it has ended since the caller's check
+            self._is_unreported = False
+            raise self._end_error()
         start = memory.address - runner.address
         return runner.shared[start : start + memory.nbytes]
 
     def clear(self, memory: Memory, nbytes: int) -> None:
         """Set the first bytes of memory to zero, after the queued calls."""
-        if self.view(memory) is None:
-            self.request(Runner.ask, "clear", memory.address, nbytes)
-        else:
-            self.write(memory, memoryview(bytes(nbytes)))
+        self.write(memory, memoryview(bytes(nbytes)))
 
     def copy(self, source: Memory, target: Memory, nbytes: int) -> None:
         """Copy bytes inside the arena, after the queued calls."""
-        view = self.view(source)
-        if view is None:
-            self.request(Runner.ask, "copy", source.address, target.address, nbytes)
-        else:
-            self.write(target, view[:nbytes])
+        self.write(target, self.view(source)[:nbytes])
 
     def check(self) -> None:
         """Raise LaunchError if the runner has ended."""
@@ -519,8 +486,9 @@ class RunnerThread:
             self._is_closed = True
             with suppress(LaunchError):  # it has ended
                 answer = self._add_request(Runner.close)
-                if self._transport is not None:
-                    self._transport.stop()
+                transport = self._transport
+                if transport is not None:
+                    transport.stop()
                 answer.get()
             self._is_unreported = False
 
@@ -578,7 +546,7 @@ class RunnerThread:
             return
         self._thread = get_ident()
         try:
-            self._transport = self._connect()
+            self._transport = self._start()
             self._runner = runner = Runner(self._transport, self._label, self)
         except Exception as error:  # noqa: BLE001 - the waiting threads raise it
             self._end(error)
@@ -611,10 +579,11 @@ class RunnerThread:
     def _end(self, error: Exception) -> Exception:
         """End the runner, and answer the other requests. Return the error for a caller."""
         reason = end_reason(error, self._transport)
-        has_started, self._runner, self._thread = self._runner is not None, None, 0
+        has_started, self._thread = self._runner is not None, 0
         with self._requests_lock:
             self._is_unreported = has_started
             self.ended = "its runner was closed" if self._is_closed else reason
+        self._runner = self._transport = None  # and its memory
         result = self._end_error() if has_started else error
         with suppress(Empty):
             while True:

@@ -1,4 +1,4 @@
-"""Connections to a runner: the pipes of a process, or TCP. A transport moves bytes. It does not depend on the protocol."""
+"""The connection to a runner: the pipes of its process, and memory that both map. It does not depend on the protocol."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from time import monotonic
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     #: Returns the seconds of a wait, or None without a limit.
     Limit = Callable[[], float | None]
 
-#: Linux's F_SETPIPE_SZ and F_GETPIPE_SZ. A pipe of 1 MiB moves 2.5 times as many bytes in a second as one of 64 KiB.
+#: Linux's F_SETPIPE_SZ and F_GETPIPE_SZ. Many batches take 1.6 times as long with pipes of 64 KiB as with 1 MiB.
 _SET_PIPE_SIZE, _GET_PIPE_SIZE, _PIPE_BYTES = 1031, 1032, 1 << 20
-#: The bytes that a connection on TCP holds at least in the buffers of both ends.
-_SOCKET_BYTES = 1 << 15
 #: The longest wait, in seconds, before a changed time limit is noticed.
 _LIMIT_CHECK = 1.0
 #: The seconds in which a process must end after it has closed its pipes.
 _END_TIMEOUT = 10
-#: The limit on the buffers of one writev.
-_MAX_BUFFERS = 64
+#: The limit on the bytes of one read.
+_READ_BYTES = 1 << 16
 
 
 class Disconnected(Exception):
@@ -36,141 +33,7 @@ class TimedOut(Exception):
 
 
 class Transport:
-    """Two files. One thread uses it; `stop` may be called from any thread.
-
-    Parameters
-    ----------
-    reader, writer
-        The files or sockets. Their descriptors are requested at each use: a closed file has none.
-
-    Attributes
-    ----------
-    arena
-        The runner's memory as the host maps it; None if the host copies through the connection.
-    capacity
-        The bytes that the runner can send while the host reads none.
-    """
-
-    arena: memoryview | None = None
-    capacity = _SOCKET_BYTES
-
-    def __init__(self, reader: Any, writer: Any) -> None:
-        self._reader = reader
-        self._writer = writer
-        os.set_blocking(writer.fileno(), False)
-        self._buffer = bytearray(1 << 16)
-        self._start = self._end = 0
-        self._readable, self._writable = select.poll(), select.poll()
-        self._readable.register(reader, select.POLLIN)
-        self._writable.register(writer, select.POLLOUT)
-
-    def send(self, limit: Limit, *parts: bytes | bytearray | memoryview) -> None:
-        """Send the parts one after another.
-
-        Parameters
-        ----------
-        limit
-            Returns the seconds of a wait for the runner, or None without a limit. It is called again during a long wait.
-        parts
-            The bytes.
-
-        Raises
-        ------
-        Disconnected
-            The runner has closed its end.
-        TimedOut
-            It accepted no byte in time.
-        """
-        pending: Sequence[memoryview] = [memoryview(part).cast("B") for part in parts if len(part)]
-        while pending:
-            try:
-                count = os.writev(self._writer.fileno(), pending[:_MAX_BUFFERS])
-            except BlockingIOError:
-                _wait(self._writable, limit)
-                continue
-            except (BrokenPipeError, ConnectionError):
-                raise Disconnected from None
-            while pending and count >= pending[0].nbytes:
-                count -= pending[0].nbytes
-                pending = pending[1:]
-            if count:
-                pending = [pending[0][count:], *pending[1:]]
-
-    def receive(self, size: int, limit: Limit) -> bytearray:
-        """Return the next `size` bytes.
-
-        Parameters
-        ----------
-        size
-            Their number.
-        limit
-            As in `send`.
-
-        Raises
-        ------
-        Disconnected
-            The runner has closed its end.
-        TimedOut
-            No byte arrived in time.
-        """
-        result = bytearray(size)
-        out = memoryview(result)
-        while len(out):
-            available = self._end - self._start
-            if available:
-                count = min(available, len(out))
-                out[:count] = self._buffer[self._start : self._start + count]
-                self._start += count
-            elif len(out) >= len(self._buffer):
-                count = self._read_into(out, limit)  # large contents need no buffer
-            else:
-                self._start, self._end = 0, self._read_into(memoryview(self._buffer), limit)
-                continue
-            out = out[count:]
-        return result
-
-    def _read_into(self, out: memoryview, limit: Limit) -> int:
-        _wait(self._readable, limit)
-        try:
-            count = os.readv(self._reader.fileno(), [out])
-        except ConnectionError:
-            count = 0
-        if not count:
-            raise Disconnected
-        return count
-
-    def stop(self) -> None:
-        """End the runner or the connection to it, so that a read ends. Any thread may call it."""
-
-    def close(self, *, is_ending: bool = False) -> str:
-        """End the runner or the connection to it, and close the files.
-
-        Parameters
-        ----------
-        is_ending
-            Whether the runner has closed its end, so that its process ends without a signal.
-
-        Returns
-        -------
-        str
-            The end of the process, such as "it was killed by SIGKILL"; "" if unknown.
-        """
-        return ""
-
-
-def _wait(poll: select.poll, limit: Limit) -> None:
-    start = monotonic()
-    while True:
-        seconds = limit()
-        rest = _LIMIT_CHECK if seconds is None else start + seconds - monotonic()
-        if poll.poll(1000 * min(max(rest, 0), _LIMIT_CHECK)):
-            return
-        if seconds is not None and rest <= 0:
-            raise TimedOut(seconds)
-
-
-class ProcessTransport(Transport):
-    """A runner in an emulator: pipes, and a file of memory that both processes map.
+    """A runner in an emulator: pipes, and a file of memory that both processes map. One thread uses it.
 
     Parameters
     ----------
@@ -178,6 +41,13 @@ class ProcessTransport(Transport):
         The emulator and its options, then the runner.
     arena_bytes
         The bytes of the arena.
+
+    Attributes
+    ----------
+    arena
+        The runner's memory as the host maps it.
+    capacity
+        The bytes that the runner can send while the host reads none.
     """
 
     def __init__(self, command: Sequence[str], arena_bytes: int) -> None:
@@ -207,20 +77,92 @@ class ProcessTransport(Transport):
             for pipe in (reader, writer):
                 fcntl(pipe, _SET_PIPE_SIZE, _PIPE_BYTES)
         self.capacity = fcntl(reader, _GET_PIPE_SIZE)
-        super().__init__(reader, writer)
+        os.set_blocking(writer.fileno(), False)
+        #: Their descriptors are requested at each use: a closed file has none.
+        self._reader, self._writer = reader, writer
+        #: The bytes that were read and not returned.
+        self._received = bytearray()
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(reader, select.POLLIN)
+        self._writable.register(writer, select.POLLOUT)
         self.arena = memoryview(arena)
 
+    def send(self, limit: Limit, data: bytes) -> None:
+        """Send bytes.
+
+        Parameters
+        ----------
+        limit
+            Returns the seconds of a wait for the runner, or None without a limit. It is called again during a long wait.
+        data
+            The bytes.
+
+        Raises
+        ------
+        Disconnected
+            The runner has closed its end.
+        TimedOut
+            It accepted no byte in time.
+        """
+        pending = memoryview(data)
+        while pending:
+            try:
+                pending = pending[os.write(self._writer.fileno(), pending) :]
+            except BlockingIOError:
+                _wait(self._writable, limit)
+            except BrokenPipeError:
+                raise Disconnected from None
+
+    def receive(self, size: int, limit: Limit) -> bytes:
+        """Return the next `size` bytes.
+
+        Parameters
+        ----------
+        size
+            Their number.
+        limit
+            As in `send`.
+
+        Raises
+        ------
+        Disconnected
+            The runner has closed its end.
+        TimedOut
+            No byte arrived in time.
+        """
+        while len(self._received) < size:
+            _wait(self._readable, limit)
+            data = os.read(self._reader.fileno(), _READ_BYTES)
+            if not data:
+                raise Disconnected
+            self._received += data
+        result = bytes(self._received[:size])
+        del self._received[:size]
+        return result
+
     def stop(self) -> None:
+        """End the runner, so that a read ends. Any thread may call it."""
         self._process.kill()
 
     def close(self, *, is_ending: bool = False) -> str:
+        """End the runner, and close the pipes.
+
+        Parameters
+        ----------
+        is_ending
+            Whether the runner has closed its end, so that its process ends without a signal.
+
+        Returns
+        -------
+        str
+            The end of the process, such as "it was killed by SIGKILL"; "" if it was still running.
+        """
         import signal
         import subprocess
 
         process = self._process
         self._reader.close()
         self._writer.close()
-        self.arena = None
         if is_ending:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_TIMEOUT)
@@ -233,30 +175,12 @@ class ProcessTransport(Transport):
         return f"it was killed by {signal.Signals(-status).name}" if status < 0 else f"it ended with exit status {status}"
 
 
-class SocketTransport(Transport):
-    """A runner that listens on TCP.
-
-    Parameters
-    ----------
-    host, port
-        Its address.
-    secret
-        The secret that the runner expects as the first bytes.
-    """
-
-    def __init__(self, host: str, port: int, secret: str) -> None:
-        import socket
-
-        self._socket = socket.create_connection((host, port), timeout=30)
-        self._socket.settimeout(None)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        super().__init__(self._socket, self._socket)
-        self.send(lambda: None, secret.encode().ljust(64, b"\0")[:64])
-
-    def stop(self) -> None:
-        with suppress(OSError):  # it is closed
-            self._socket.shutdown(2)
-
-    def close(self, *, is_ending: bool = False) -> str:
-        self._socket.close()
-        return ""
+def _wait(poll: select.poll, limit: Limit) -> None:
+    start = monotonic()
+    while True:
+        seconds = limit()
+        rest = _LIMIT_CHECK if seconds is None else start + seconds - monotonic()
+        if poll.poll(1000 * min(max(rest, 0), _LIMIT_CHECK)):
+            return
+        if seconds is not None and rest <= 0:
+            raise TimedOut(seconds)

@@ -31,6 +31,7 @@ _LIMITS = {
     "block_y": "maxThreadsPerThreadgroup.height",
     "block_z": "maxThreadsPerThreadgroup.depth",
     "shared_memory": "maxThreadgroupMemoryLength",
+    "array": "maxBufferLength",
 }
 _once = Once()
 #: The one Metal of the process: Apple's framework, or a double that a test has set.

@@ -146,6 +146,7 @@ _LIMITS = {
     "block_z": "max_work_item_sizes[2]",
     "block": "max_work_group_size",
     "shared_memory": "local_mem_size",
+    "array": "max_mem_alloc_size",
 }
 #: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}

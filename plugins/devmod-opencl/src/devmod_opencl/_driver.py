@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import re
+from functools import cache
 from importlib import import_module
 
+from devmod.backend import environment_text
 from devmod.errors import CompileError, DeviceNotFoundError, DevmodError, FormatError, LaunchError, pip_install
 from devmod_opencl._intel import INTEL_CPU, open_platform
 from devmod_runtime import call_uninterrupted, driver_import_error
@@ -42,6 +44,8 @@ NO_DEVICE = (
 _BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")
 _ERROR_LINE = re.compile(r"\berror\b", re.IGNORECASE)
 _WARNING = re.compile(r"\bwarning\s*:", re.IGNORECASE)
+#: Warns of a log that this process has not warned of.
+_warn_once = cache(cl.compiler_output)
 
 
 def list_devices() -> list[Any]:
@@ -191,7 +195,9 @@ def _build(program: Any, device: Any, options: str) -> None:
     program._build(options=options.encode(), devices=[device])
     log = build_log(program, device)
     if _WARNING.search(log):
-        cl.compiler_output(f"{device.name.strip()} has built a program with warnings:\n{log}")
+        # pyopencl prints the same text for all logs without this variable.
+        has_log = environment_text("PYOPENCL_COMPILER_OUTPUT")
+        _warn_once(f"{device.name.strip()} has built a program with warnings:\n{log}" if has_log else "")
 
 
 def binary_of(program: Any) -> bytes:

@@ -41,6 +41,8 @@ _LIMITS = {
     "block": "maxComputeWorkGroupInvocations",
     "subgroups": "maxComputeWorkgroupSubgroups",
     "shared_memory": "maxComputeSharedMemorySize",
+    "array": "maxMemoryAllocationSize",
+    "storage": "maxStorageBufferRange",
     "push_constants": "maxPushConstantsSize",
     "uniform": "maxUniformBufferRange",
     "sets": "maxBoundDescriptorSets",

@@ -29,6 +29,8 @@ _LIMITS = {
     "block_z": "maxComputeWorkgroupSizeZ",
     "block": "maxComputeInvocationsPerWorkgroup",
     "shared_memory": "maxComputeWorkgroupStorageSize",
+    "array": "maxBufferSize",
+    "storage": "maxStorageBufferBindingSize",
     "uniform": "maxUniformBufferBindingSize",
     "sets": "maxBindGroups",
     "storage_buffers": "maxStorageBuffersPerShaderStage",

@@ -86,9 +86,6 @@ class _Process(Worker):
     def forget(self) -> None:
         """Close the files of a process of the parent. The file of answers stays open: a thread that a fork ends may have locked it."""
         self.process.returncode = 0
-        assert self.process.stdin is not None
-        with suppress(OSError):
-            self.process.stdin.close()
         self.close()
 
     def stop(self) -> None:

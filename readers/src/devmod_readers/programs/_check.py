@@ -361,8 +361,9 @@ def _check_step(program: Program, step: Step, kernel: _Kernel, written: set[str]
                 continue
             if array.role in ("input", "constant"):
                 what = "an input" if array.role == "input" else "a constant"
-                advice = "declare the parameter const in the kernel, or the array in updates"
-                raise _Problem(f"the kernel may write to it, and {value!r} is {what}: {advice}", name)
+                cast = str(form[name].extra.get("const_cast", ""))
+                fix = f"keep const in the cast {quote_name(cast)}, or declare" if cast else "declare the parameter const in the kernel, or"
+                raise _Problem(f"the kernel may write to it, and {value!r} is {what}: {fix} the array in updates", name)
             if len(uses) > 1:
                 raise _Problem(f"{value!r} is given twice, and the kernel may write to it", name)
             new.add(value)

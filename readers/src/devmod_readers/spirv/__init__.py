@@ -11,7 +11,7 @@ from devmod_readers.spirv._constants import SpirvConstants
 from devmod_readers.spirv._kernels import KernelArgument, SpirvKernel, read_imports, read_kernels
 from devmod_readers.spirv._module import GL_COMPUTE, EntryPoint, SpirvModule, read_module
 from devmod_readers.spirv._reflect import reflect
-from devmod_readers.spirv._uses import read_lengths, read_samplings
+from devmod_readers.spirv._uses import read_axes, read_lengths, read_samplings
 
 __all__ = [
     "GL_COMPUTE",
@@ -20,6 +20,7 @@ __all__ = [
     "SpirvConstants",
     "SpirvKernel",
     "SpirvModule",
+    "read_axes",
     "read_imports",
     "read_kernels",
     "read_lengths",

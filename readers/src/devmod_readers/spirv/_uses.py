@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH, _COPY, _SAMPLED_IMAGE = 61, 65, 66, 68, 83, 86
 _EXPLICIT_LOD, _GATHER = 88, 96
+_SHUFFLE, _EXTRACT, _BITCAST, _BUILT_IN = 79, 81, 124, 11
 #: The instructions that sample; all but two of them use derivatives or projection.
 _SAMPLING = frozenset((87, _EXPLICIT_LOD, 91, 92, _GATHER))
 #: The image operands Bias, ConstOffset, Offset and ConstOffsets.
@@ -49,6 +50,32 @@ def read_lengths(data: bytes | memoryview, module: SpirvModule) -> set[tuple[int
             if place is not None:
                 result.add(place)
     return result
+
+
+def read_axes(data: bytes | memoryview, module: SpirvModule) -> int:
+    """Return the dimensions of the grid in which the entry point of a module reads its place, or 1: also if it reads the size of the grid.
+
+    The result is 1 for several entry points, and if the place is an argument of a function or in a variable.
+
+    Parameters
+    ----------
+    data, module
+        The bytes of the file, and what `read_module` returns for it.
+    """
+    built_in = {number: each[_BUILT_IN][0] for number, each in module.decorations.items() if each.get(_BUILT_IN)}
+    values, axes = {number for number, each in built_in.items() if each in (26, 28)}, [0]  # WorkgroupId, GlobalInvocationId
+    if len(module.entries) != 1 or not {24, 31}.isdisjoint(built_in.values()):  # NumWorkgroups, GlobalSize
+        return 1
+    for opcode, operands in _instructions(data):
+        if operands[2] not in values:
+            continue
+        if opcode in (_LOAD, _COPY, _BITCAST):
+            values.add(operands[1])
+        elif opcode in (_ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN):
+            axes += module.constants.get(operands[3], (0, (0, 0)))[1][1:2]
+        elif opcode in (_EXTRACT, _SHUFFLE):
+            axes += operands[3 + (opcode == _SHUFFLE) :]
+    return max(each for each in axes if each < 3) + 1
 
 
 def read_samplings(data: bytes | memoryview, module: SpirvModule) -> dict[tuple[tuple[int, int], tuple[int, int]], bool]:

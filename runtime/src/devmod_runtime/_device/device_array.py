@@ -151,6 +151,18 @@ class DeviceArray(Array):
     def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
         return copy(self, target, "copy_to", stream, wait)
 
+    def fill(self, value: object) -> None:
+        base, shape, _ = scalar_shape(self.dtype, self.shape)
+        source = value
+        try:
+            view = host_view(value)
+            if not isinstance(value, Array) and (view is None or (view.dtype, view.shape) != (base, shape)):
+                source = np.empty(shape, numpy_dtype(base))
+                source[...] = value
+        except (TypeError, ValueError, OverflowError, ConversionError) as error:  # NumPy's for what it does not convert or broadcast
+            raise ArgumentError(f"fill: {describe_value(value)} is no value for {self!r}: {error}", argument="value") from None
+        copy(source, self, "fill")
+
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         """Raise TypeError. Without this method NumPy would make an array with this object as its element."""
         raise TypeError(f"this array is in the memory of {self.device}, and NumPy does not copy it to the host; call .numpy()")
@@ -342,7 +354,7 @@ class _Copy:
             advice = "; reshape one of them" if prod(source_shape) == prod(target_shape) else ""
             raise self._error(f"the source has the shape {source_shape}, and the target {target_shape}{advice}", "source")
         if not isinstance(target, HostView):
-            read_only = target.read_only
+            problem = "is read-only" if target.read_only else ""
             if not isinstance(source, HostView) and source.device.kind != target.device.kind:
                 raise self._error(
                     f"the source is on {source.device}, and the target on {target.device}; devices of two kinds share no memory: copy "
@@ -350,9 +362,9 @@ class _Copy:
                     "source",
                 )
         else:
-            read_only = not target.array.flags.writeable
-        if read_only:
-            raise self._error("the target is read-only", "target")
+            problem = target.write_problem
+        if problem:
+            raise self._error(f"the target {problem}", "target")
 
     def _stream(self, stream: object, device: Device) -> Stream:
         """Return the stream of the copy."""

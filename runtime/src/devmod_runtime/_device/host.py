@@ -53,6 +53,18 @@ class HostView:
         """The bytes of the elements."""
         return self.array.nbytes
 
+    @property
+    def write_problem(self) -> str:
+        """Why no result can be written to the array: a part of a message; "" if one can."""
+        if not self.array.flags.writeable:
+            return "is read-only"
+        nbytes = self.array.itemsize
+        for stride, length in sorted((abs(stride), length) for stride, length in zip(self.array.strides, self.array.shape, strict=True)):
+            if length > 1 and stride < nbytes and self.array.size:
+                return f"has elements that share memory (its strides are {self.array.strides})"
+            nbytes += stride * (length - 1)
+        return ""
+
     def read(self) -> memoryview:
         """Return the bytes in C order, as a device has them; a copy if the array is not contiguous, or is packed."""
         array = self.array if self.array.flags.c_contiguous else np.ascontiguousarray(self.array)

@@ -12,7 +12,7 @@ from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod.backend import IMAGE_FORMATS, ConversionError
-from devmod.errors import ArgumentError, did_you_mean
+from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._device.host import host_view
 from devmod_runtime._fork import check_driver
 
@@ -242,9 +242,12 @@ def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
     count = 1 if len(shape) == 2 else shape[-1] if len(shape) == 3 else 0
     prefix = next((each.order for each in IMAGE_FORMATS.values() if each.channels == count), "")
     if not prefix or dtype not in _DEFAULT_TYPES:
+        expected, advice = f"elements of {list_names(_DEFAULT_TYPES)}", "array.astype('float32')"
+        if not prefix:
+            expected = "an array of height × width, or height × width × channels with 1, 2 or 4 channels"
+            advice = "device.image(shape, format) and image.copy_from(array) for other images"
         raise ArgumentError(
-            f"image_from_numpy: expected an array of height × width, or height × width × channels with 1, 2 or 4 channels, got {dtype} of "
-            f"the shape {shape}; use device.image(shape, format) and image.copy_from(array) for other images",
+            f"image_from_numpy: expected {expected}, got {dtype} of the shape {shape}; use {advice}",
             kind=device.kind,
             argument="array",
         )

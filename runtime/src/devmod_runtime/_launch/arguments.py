@@ -67,6 +67,8 @@ class Argument:
         self.number, self.name, self.kind, self.type = number, param.name, kind, intern(type)
         self.default, self.image = param.default, param if kind == "image" else None
         self.written, self.accepts_local, self.pack, self.layout = written, accepts_local, pack, layout
+        #: The cast by which the kernel removes the const of a parameter that it declares so.
+        self.const_cast = param.extra.get("const_cast")
         self.is_address = kind == "scalar" and type == "handle"
         self.size = param.size if kind == "buffer" else 0
         self.type_text = type

@@ -9,7 +9,7 @@ from time import perf_counter
 from devmod import Local
 from devmod._values.dtypes import NUMBERS, describe_value
 from devmod.backend import ConversionError
-from devmod.errors import ArgumentError, LaunchError
+from devmod.errors import ArgumentError, LaunchError, quote_name
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import host_view, plain_array
 from devmod_runtime._device.stream import Stream, current_stream
@@ -274,8 +274,9 @@ class Call:
         self._check_elements(argument, value, view.dtype, view.array.shape, view.nbytes)
         if bound:
             raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
-        if argument.written and not view.array.flags.writeable:
-            raise ConversionError("is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)")
+        if argument.written and (problem := view.write_problem):
+            cast = f", since the cast {quote_name(str(argument.const_cast))} removes its const" if argument.const_cast else ""
+            raise ConversionError(f"{problem}, and the kernel may write to it{cast}; pass a copy, or device.from_numpy(array)")
         self._host_views.append((argument.number, view, argument.written))
         return None if argument.packed is None else argument.packed.fields(view.dtype, view.array.shape)
 
@@ -397,7 +398,7 @@ _WORDS = frozenset({"uint16", "uint32", "uint64"})
 
 
 def _conversion(argument: Argument, dtype: str, value: object) -> str:
-    """Return how to convert an array to the kernel's element type, as the end of a message; "" if NumPy cannot."""
+    """Return how to convert an array to the kernel's element type, as the end of a message; "" if its library cannot."""
     wanted = argument.element
     on_device = isinstance(value, DeviceArray)
     array = "array.numpy()" if on_device else "array"
@@ -414,6 +415,8 @@ def _conversion(argument: Argument, dtype: str, value: object) -> str:
             calls.append(f"{array}.view(np.float{int(dtype[7:]) // 2})")
         elif wanted in NUMBERS and dtype in NUMBERS:
             calls.append(f"{array}.astype(np.{wanted})")
+    elif wanted not in _BYTES and wanted in NUMBERS and type(value).__module__ == "torch":
+        calls.append(f"{array}.to(torch.{wanted})")
     if wanted in _WORDS and dtype.partition("x")[0] == "uint8":  # bytes, or structs
         calls.append(f"np.frombuffer({array}, np.{wanted})")
         same_bytes = " for the same bytes"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo, Interface, Origin
+    from devmod.backend import Binary
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
@@ -141,6 +142,8 @@ class Rules(NamedTuple):
         Returns the block that the other candidates have, for the error of a call without one; None if they have none.
     origin
         The origin of the payload, or a function that returns it, for the docstring.
+    payload
+        The format and the bytes, for tools that read them.
     """
 
     keywords_only: str = ""
@@ -150,6 +153,7 @@ class Rules(NamedTuple):
     variants: Callable[[], Sequence[str]] | None = None
     find_block: Callable[[], Dims] | None = None
     origin: Origin | Callable[[], Origin] | None = None
+    payload: tuple[str, Binary] | None = None
 
 
 #: The number of launch configurations that a function caches.

@@ -139,9 +139,11 @@ class ProgramCall:
             raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
         if view.dtype != declared.type or view.packed:
             advice = f": array.astype(np.{declared.type})" if hasattr(value, "astype") else ""
+            if type(value).__module__ == "torch":
+                advice = f": array.to(torch.{declared.type})"
             raise ConversionError(f"is an array of {view.dtype}; expected {declared.type}{advice}")
-        if declared.role != "input" and not view.array.flags.writeable:
-            raise ConversionError("is read-only, and the program writes to it")
+        if declared.role != "input" and (problem := view.write_problem):
+            raise ConversionError(f"{problem}, and the program writes to it")
         shape = view.shape
         if declared.texel is not None:
             channels = declared.texel.channels

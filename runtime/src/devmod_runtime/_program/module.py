@@ -129,7 +129,7 @@ class ProgramModule(PayloadModule):
                         argument="device",
                     )
         reasons: list[tuple[str, DevmodError]] = []
-        for _, kind, found, kernels, why in program_verdicts(name, [self], device):
+        for _, kind, found, kernels, why in program_verdicts(name, [self], device, read=lambda name, _: self.program(name)):
             if isinstance(why, DevmodError):
                 reasons.append((kind, why))
                 continue

@@ -6,7 +6,8 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
-from threading import Lock, RLock
+from threading import RLock
+from time import sleep
 from typing import Any, TypeVar
 
 from devmod import Device, Event, Launch, Stream
@@ -298,6 +299,10 @@ def uncaptured(device: DriverDevice) -> Iterator[None]:
             each.resume()
 
 
+#: Seconds between two looks of a graph that is to be captured at the waits of other threads.
+_CAPTURE_DELAY = 0.001
+
+
 class Graph:
     """Prepared launches as one graph of the driver. `DriverStream.graph` returns one; a call queues all of them in their order.
 
@@ -316,8 +321,8 @@ class Graph:
     def __init__(self, stream: DriverStream, launches: Sequence[Callable[[], object]], target: DriverStream) -> None:
         check_driver(stream.device.kind)
         self._stream, self._launches = target, tuple(launches)
-        #: CUDA and HIP forbid calls of several threads at once with one graph.
-        self._lock = fork_safe(Lock())
+        #: CUDA and HIP forbid calls of several threads at once with one graph. A wait for the device waits for the capture, which holds it.
+        self._lock = fork_safe(RLock())
         api = stream.device.api
         if stream.is_default:
             raise ArgumentError(
@@ -327,7 +332,7 @@ class Graph:
                 argument="stream",
             )
         failure = f"{{}} cannot create a graph of {len(launches)} launches"
-        with stream.device.calls(failure) as context, stream.lock, stream.uncaptured(), context:
+        with stream.device.calls(failure) as context, stream.lock, stream.uncaptured(), self._captured(context), context:
             driver = context.driver
             stream.is_captured = True
             driver.call("begin_capture", stream.handle, RELAXED_CAPTURE)
@@ -349,6 +354,28 @@ class Graph:
                 self._executable = context.graphs.create(graph)
             finally:
                 driver.call("destroy_graph", graph)
+
+    @contextmanager
+    def _captured(self, context: Context) -> Iterator[None]:
+        """Let no thread wait for the device or destroy a handle while the body runs. Begin it between such waits."""
+        while True:
+            with self._lock:
+                context.captures[self] = None
+                try:
+                    if not context.waits:
+                        yield
+                        return
+                finally:
+                    context.end_capture(self)
+            sleep(_CAPTURE_DELAY)
+
+    def pause(self) -> None:
+        """Wait for the end of the capture."""
+        with self._lock:
+            pass
+
+    def resume(self) -> None:
+        """Do nothing: a graph is captured once."""
 
     def __call__(self) -> None:
         """Queue all launches.

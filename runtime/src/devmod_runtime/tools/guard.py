@@ -1,4 +1,4 @@
-"""`devmod.guard`: zones of a fill value around each array, and copies of read-only arguments, compared after each launch.
+"""`devmod.guard`: zones of known bytes around each array, and copies of read-only arguments, compared after each launch.
 
 A guard replaces methods of `Device` and `Function` while it is active, so calls without one have no instruction for it.
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager, suppress
 from functools import partial, update_wrapper
+from itertools import count
 from math import prod
 from typing import NamedTuple
 
@@ -24,7 +25,10 @@ from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._program.call import PreparedProgram, ProgramCall
+from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import clear
+from devmod_runtime.tools.difference import worst_difference
+from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.observed import add, replaced
 
 TYPE_CHECKING = False
@@ -38,23 +42,46 @@ if TYPE_CHECKING:
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._program.plan import Step
+    from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.observed import Methods
 else:
     from devmod._util.numpy import np
 
-#: The value of each byte of a zone and of a new array: a float32 of it is -4.2e37, an int32 -33686019.
+#: The value of each byte of a new array: a float32 of it is -4.2e37, an int32 -33686019.
 FILL = 0xFD
 #: Each part of memory begins and ends at a multiple of this: WebGPU and Vulkan copy whole words.
 _UNIT = 16
+
+
+class Zones(NamedTuple):
+    """The zones of a guard.
+
+    Attributes
+    ----------
+    nbytes
+        The least size of a zone.
+    numbers
+        The numbers of the arrays that are made, of which each has zones of its own bytes.
+    fill
+        The value of each byte of a new array.
+    """
+
+    nbytes: int
+    numbers: Iterator[int]
+    fill: int = FILL
+
+
+#: The numbers of all arrays in guards of a program.
+_numbers = count()
 
 
 @contextmanager
 def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     """Find writes past the ends of arrays, and to arrays that a kernel declares read-only.
 
-    Each array that is made in the context, and the copy of each host array of a call, has a zone of fill values directly before and after
-    it. Each launch in the context waits, and the zones of its arrays are compared. A new array has the fill value in each byte (0xFD), so
-    that a read of an element that was never written shows -4.2e37 in float32, or -33686019 in int32.
+    Each array that is made in the context, and the copy of each host array of a call, has a zone of known bytes directly before and after
+    it, other ones than the arrays before and after it. Each launch in the context waits, and the zones of its arrays are compared. A new
+    array has 0xFD in each byte, so that a read of an element that was never written shows -4.2e37 in float32, or -33686019 in int32.
 
     Parameters
     ----------
@@ -81,8 +108,68 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
     """
     if not isinstance(bytes, int) or isinstance(bytes, bool) or bytes < 1:
         raise ArgumentError(f"guard: expected a number of bytes of 1 or more, got {describe_value(bytes)}", argument="bytes")
-    with replaced(_methods(bytes), order=0):
+    with replaced(_methods(Zones(bytes, _numbers)), order=0):
         yield
+
+
+#: The guard of each launch of `guarded_twice`. A result that alternates by itself, or differs by luck, differs in one of the guards too.
+_ORDER = (0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1)
+#: The value of each byte of a new array in the two guards. The second is a number in each type of floats.
+_FILLS = (FILL, 0x65)
+
+
+def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, Any]]], again: bool = True) -> Any:
+    """Launch in two guards with other bytes around arrays and in new ones. Results that differ depend on these bytes.
+
+    Parameters
+    ----------
+    function
+        The function that is launched.
+    launch
+        Makes the arrays and launches. It returns a result, and the arrays that the function has written, on the host. It is called more
+        often if these differ, since the order of threads may be the cause.
+    again
+        Whether a second launch has the same arguments. False: one launch.
+
+    Returns
+    -------
+    object
+        The result of the first launch.
+
+    Raises
+    ------
+    GuardError
+        The arrays depend on the bytes.
+    """
+
+    def guarded(number: int) -> tuple[Any, Mapping[str, Any]]:
+        with replaced(_methods(Zones(4096, count(number), _FILLS[number])), order=0):
+            return launch()
+
+    result, first = guarded(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the first launch has given them
+        arrays = (first, guarded(1)[1] if again else first)
+        found = _differing(arrays[1], first)
+        if found is None or any(_differing(guarded(number)[1], arrays[number]) for number in _ORDER[2:]):
+            return result
+    name, difference = found
+    unwritten = ", or memory that nothing has written" if isinstance(function, ProgramFunction) else ""
+    text = (
+        f"{function.label} has read outside of its arrays{unwritten}: {name}{difference.subscript} is {difference.expected!r}, and "
+        f"{difference.value!r} with other bytes there. Compare the indices in the kernel with the sizes of the arrays"
+    )
+    error = GuardError(text, kind=function.kind, function=function.name, argument=name)
+    place, shape = difference.place, first[name].shape
+    error.index = int(np.ravel_multi_index((*place[: len(shape)], 0), (*shape, 1)))
+    error.value, error.is_read = difference.expected, True
+    raise error
+
+
+def _differing(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> tuple[str, Difference] | None:
+    """Return the first array that differs by more than the tolerance of its type, and the difference."""
+    differences = ((name, worst_difference(name, array, expected[name], None, None)) for name, array in arrays.items())
+    return next((each for each in differences if each[1].is_error), None)
 
 
 def guard_program() -> None:
@@ -99,7 +186,7 @@ def guard_program() -> None:
         raise ArgumentError(
             f"the environment variable DEVMOD_GUARD is {text!r}; expected a number of bytes such as 4096", argument="DEVMOD_GUARD"
         )
-    add(_methods(int(digits)), order=0)
+    add(_methods(Zones(int(digits), _numbers)), order=0)
 
 
 # -- Arrays with zones.
@@ -110,14 +197,17 @@ class GuardedMemory(DeviceArray):
 
     Attributes
     ----------
+    number : int
+        The number of the array, of which the bytes of the zones follow.
     start, end : int
         The first byte of the array, and the first one after it.
     is_filled : bool
-        Whether the zones have the fill value before a launch. After a finding they get it at the next launch: a driver whose memory the
+        Whether the zones have their bytes before a launch. After a finding they get them at the next launch: a driver whose memory the
         kernel has changed may end the process at any request, and the finding is first.
     """
 
-    __slots__ = ("end", "is_filled", "start")
+    __slots__ = ("end", "is_filled", "number", "start")
+    number: int
     start: int
     end: int
     is_filled: bool
@@ -125,7 +215,7 @@ class GuardedMemory(DeviceArray):
     def damage(self) -> Damage | None:
         """Return the changed bytes of the zones. None without a change."""
         low, high = self[: self.start].numpy(), self[self.end :].numpy()
-        changed_low, changed_high = np.flatnonzero(low != FILL), np.flatnonzero(high != FILL)
+        changed_low, changed_high = (np.flatnonzero(zone != _zone(self.number, zone.size)) for zone in (low, high))
         if not changed_low.size and not changed_high.size:
             return None
         count = changed_low.size + changed_high.size
@@ -136,15 +226,14 @@ class GuardedMemory(DeviceArray):
 
     def assign(self, values: Any) -> None:
         """Set the bytes of the array. Devices write and clear whole words, which may have bytes of a zone."""
-        content = np.full(self.shape, FILL, np.uint8)
-        content[self.start : self.end] = values
-        self.copy_from(content)
+        low, high = _zone(self.number, self.start), _zone(self.number, self.nbytes - self.end)
+        self.copy_from(np.concatenate([low, np.broadcast_to(np.asarray(values, np.uint8), self.end - self.start), high]))
 
-    def fill(self) -> None:
+    def fill_zones(self) -> None:
         """Fill the zones after a finding."""
         if not self.is_filled:
             for zone in (self[: self.start], self[self.end :]):
-                zone.copy_from(np.full(zone.shape, FILL, np.uint8))
+                zone.copy_from(_zone(self.number, zone.nbytes))
             self.is_filled = True
 
 
@@ -175,21 +264,27 @@ class Damage(NamedTuple):
         return index, bytes([FILL]) * -at + self.zone[max(at, 0) : at + size]
 
 
-def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, read: Callable[[], memoryview] | None = None) -> DeviceArray:
-    """Return a new array between two zones of `least` bytes or more, with the bytes that `read` returns, or else the fill value."""
+def _zone(number: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the bytes of a zone of the array with a number: those of two arrays in succession differ in each byte.
+
+    The last byte of an element has an odd place and is one of four, so that all numbers are of one magnitude: a kernel that adds a number
+    of a zone to one of another zone changes it. The sign changes from array to array: a kernel may write positive numbers alone.
+    """
+    places = np.arange(nbytes, dtype=np.uint32)
+    codes = (places * np.uint32(0x9E3779B1) >> 24) + np.uint32(number & 0xFFFFFF)
+    return (np.where(places % 2, 0x64 + codes % 4, 0x10 + codes % 96) | number % 2 << 7).astype(np.uint8)
+
+
+def _guarded(zones: Zones, device: Device, shape: Sequence[int], dtype: str, read: Callable[[], memoryview] | None = None) -> DeviceArray:
+    """Return a new array between two zones, with the bytes that `read` returns, or else the fill value."""
     unit = max(device.limits.get("view_alignment", 1), _UNIT)
-    zone = -(-least // unit) * unit
+    zone = -(-zones.nbytes // unit) * unit
     nbytes = array_bytes(parse_dtype(dtype), shape)
     total = zone + -(-nbytes // unit) * unit + zone
     memory = device.allocate(total)  # before memory of the host: if both are too small, the error is that of a program without a guard
-    content = bytearray([FILL]) * total
-    if read is not None:
-        content[zone : zone + nbytes] = read()
-    stream = device.current_stream
-    device.write(memory, memoryview(content), stream)
-    stream.synchronize()
     root = GuardedMemory(device, memory, (total,), "uint8")
-    root.start, root.end, root.is_filled = zone, zone + nbytes, True
+    root.number, root.start, root.end, root.is_filled = next(zones.numbers), zone, zone + nbytes, True
+    root.assign(zones.fill if read is None else np.frombuffer(read(), np.uint8))
     # An empty array is bytes of the zone behind it, where a write shows.
     view = DeviceArray(device, device.slice(memory, zone, nbytes or _UNIT), shape, dtype)
     view._root, view._offset = root, zone
@@ -200,15 +295,16 @@ def _guarded(least: int, device: Device, shape: Sequence[int], dtype: str, read:
 
 
 class GuardedCall(Call):
-    """A call whose arrays are compared after the launch. The parameters are the bytes of a zone, and those of `Call`."""
+    """A call whose arrays are compared after the launch. The parameters are the zones, and those of `Call`."""
 
-    def __init__(self, zone: int, *args: Any, **options: Any) -> None:
-        self._zone = zone
+    def __init__(self, zones: Zones, function: Function, args: Any, grid: Any, block: Any, threads: Any, *rest: Any, **bound: Any) -> None:
+        self._zones = zones
         #: The arguments whose arrays have zones, and the memory of these.
         self.guarded: list[tuple[Argument, DeviceArray, GuardedMemory]] = []
         #: The bytes before the launch of those that the kernel declares read-only.
         self._contents: list[tuple[Argument, DeviceArray, bytearray]] = []
-        super().__init__(*args, **options)
+        super().__init__(function, args, grid, block, threads, *rest, **bound)
+        warn_of_dimensions(function, args, grid, block, threads)
 
     def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
         memory = super()._memory(argument, value, array)
@@ -241,7 +337,7 @@ class GuardedCall(Call):
         device = stream.device
         arguments = self.function._signature.arguments
         values = list(self.values)
-        arrays = [_guarded(self._zone, device, (each.source.nbytes,), "uint8", each.source.read) for each in self.transfers]
+        arrays = [_guarded(self._zones, device, (each.source.nbytes,), "uint8", each.source.read) for each in self.transfers]
         for number, transfer_number in self._transfer_of.items():
             view = next(view for each, view, _ in self._host_views if each == number)
             array = arrays[transfer_number]
@@ -260,7 +356,7 @@ class GuardedCall(Call):
     def keep(self) -> None:
         """Fill the zones, and copy the arrays that the kernel declares read-only. One that another argument may write to is not copied."""
         for _, _, memory in self.guarded:
-            memory.fill()
+            memory.fill_zones()
         written = [array for argument, array, _ in self.guarded if argument.written or argument.kind != "buffer"]
         self._contents = [
             (argument, array, _bytes_of(array))
@@ -372,28 +468,28 @@ class GuardedLaunch(Launch):
 # -- What a guard replaces.
 
 
-def _methods(zone: int) -> Methods:
-    """Return what makes arrays with zones of so many bytes, and calls that compare them."""
+def _methods(zones: Zones) -> Methods:
+    """Return what makes arrays with zones, and calls that compare them."""
 
     def empty(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
-        return _guarded(zone, self, _shape_of(shape), dtype_of(dtype))
+        return _guarded(zones, self, _shape_of(shape), dtype_of(dtype))
 
     def zeros(self: Device, shape: int | Sequence[int], dtype: object) -> Array:
         lengths, name = _shape_of(shape), dtype_of(dtype)
-        return _guarded(zone, self, lengths, name, lambda: memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
+        return _guarded(zones, self, lengths, name, lambda: memoryview(bytes(array_bytes(parse_dtype(name), lengths))))
 
     def from_numpy(self: Device, array: np.ndarray[Any, Any]) -> Array:
         view = _view_to_copy(array)
-        return _guarded(zone, self, view.shape, view.dtype, view.read)
+        return _guarded(zones, self, view.shape, view.dtype, view.read)
 
     def call(self: Function, /, *args: Any, **keywords: Any) -> Any:
         launch = _pop_launch(keywords)
-        return GuardedCall(zone, self, self._arrange(args, keywords), **launch).launch()
+        return GuardedCall(zones, self, self._arrange(args, keywords), **launch).launch()
 
     def bind(self: Function, /, *args: Any, **keywords: Any) -> Launch:
         launch = _pop_launch(keywords)
         args = self._arrange(args, keywords)
-        return GuardedLaunch(GuardedCall(zone, self, args, **launch, bound=True), args)
+        return GuardedLaunch(GuardedCall(zones, self, args, **launch, bound=True), args)
 
     # A program: each step is a call of its own, and each temporary has memory of its own.
 
@@ -401,7 +497,7 @@ def _methods(zone: int) -> Methods:
         def uploaded(self: ProgramCall, declared: Any, view: HostView) -> Any:
             if declared.format or declared.role == "output":
                 return original(self, declared, view)
-            return _guarded(zone, self._device, view.shape, declared.type, view.read)
+            return _guarded(zones, self._device, view.shape, declared.type, view.read)
 
         return uploaded
 
@@ -409,17 +505,17 @@ def _methods(zone: int) -> Methods:
         def new(self: ProgramCall, declared: Any) -> Any:
             if declared.format:
                 return original(self, declared)
-            return _guarded(zone, self._device, self._shapes.lengths[declared.name], declared.type)
+            return _guarded(zones, self._device, self._shapes.lengths[declared.name], declared.type)
 
         return new
 
     def bound(self: ProgramCall) -> Launch:
         arrays = self._named(self._arrays, ())
-        make = partial(_steps_of, zone, self, arrays)
+        make = partial(_steps_of, zones, self, arrays)
         return Launch(self._function, GuardedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
     def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
-        for each in _steps_of(zone, self, self._named(arrays, ()), self._stream):
+        for each in _steps_of(zones, self, self._named(arrays, ()), self._stream):
             each()
 
     # With the name of the method, for the TypeError of a wrong call.
@@ -436,7 +532,7 @@ def _methods(zone: int) -> Methods:
     }
 
 
-def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+def _steps_of(zones: Zones, call: ProgramCall, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
     """Return what launches each step of a program, and compares its arrays."""
     values = call._shapes.values
 
@@ -448,7 +544,7 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
                 base.assign(0)
             else:
                 clear(getattr(array, "memory", array), nbytes, stream)
-        launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
+        launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zones))
         try:
             launch.launch()
         except (ArgumentError, LaunchError) as error:

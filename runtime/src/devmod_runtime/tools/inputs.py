@@ -16,6 +16,7 @@ from zlib import error as ZlibError
 from devmod import Local, Param
 from devmod._util.atomic import replacing
 from devmod._values.param import numpy_dtype
+from devmod.backend import parse_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, did_you_mean, list_names, pip_install
 from devmod_readers.programs import Array, ExpressionError, evaluate
 from devmod_runtime._program.function import ProgramFunction
@@ -345,13 +346,20 @@ class Invented(NamedTuple):
         The numbers of scalars, of members and of lanes by their names. Other integers are 16, and other floats 0.5.
     length
         The number of an array's elements.
-    formats
-        The formats of images that declare none, by their names.
+    declared
+        What the parameters of other candidates declare, by their names (`declared_params`).
     """
 
     numbers: Mapping[str, float] = {}
     length: int = _LENGTH
-    formats: Mapping[str, str] = {}
+    declared: Mapping[str, Param] = {}
+
+    def completed(self, param: Param) -> Param:
+        """Return a parameter with the type of a buffer or the format of an image that another candidate declares for it."""
+        known = self.declared.get(param.name, param)
+        if param.kind == known.kind == "image":
+            return param.replace(format=param.format or known.format)
+        return param if param.type or param.kind != known.kind else param.replace(type=known.type, members=known.members)
 
     def number(self, name: str, dtype: np.dtype[Any]) -> float:
         """Return the number of a scalar of a type that is not a struct."""
@@ -428,10 +436,13 @@ class RandomImage(NamedTuple):
     layers: int
 
 
-def image_formats(interfaces: Iterable[Interface]) -> dict[str, str]:
-    """Return the format of each image by its name, for candidates that declare none: the first one that another declares."""
-    params = [each for interface in interfaces for each in interface.params if each.format]
-    return {each.name: each.format for each in reversed(params)}
+def declared_params(interfaces: Iterable[Interface]) -> dict[str, Param]:
+    """Return the first buffer with a type, if all of that name agree on it, and the first image with a format, by their names."""
+    params = [each for interface in interfaces for each in interface.params if (each.type if each.kind == "buffer" else each.format)]
+    types: dict[str, set[Any]] = {}
+    for each in params:
+        types.setdefault(each.name, set()).add(parse_dtype(each.type)[:2] if each.kind == "buffer" else each.kind)
+    return {each.name: each for each in reversed(params) if each.kind == "image" or len(types[each.name]) == 1}
 
 
 def threads_of_images(interfaces: Iterable[Interface]) -> list[int] | None:
@@ -443,7 +454,7 @@ def threads_of_images(interfaces: Iterable[Interface]) -> list[int] | None:
 def default_value(param: Param, invented: Invented) -> Any:
     """Return a value for a parameter: an array of random numbers, of more if the kernel declares more, or a small scalar.
 
-    An image has 64 texels in each dimension, in the format that the kernel declares, or else in that of `invented`.
+    An image has 64 texels in each dimension, in the format that the kernel declares.
 
     Raises
     ------
@@ -456,7 +467,7 @@ def default_value(param: Param, invented: Invented) -> Any:
         if param.type == "1d_buffer":
             raise NotFromInterfaceError("it is an image over a buffer")
         shape, layers = (_TEXELS,) * int(param.type[:1] or 2), _INTEGER if param.type.endswith("_array") else 0
-        return RandomImage(shape, param.format or invented.formats.get(param.name) or _FORMATS[param.sample], layers)
+        return RandomImage(shape, param.format or _FORMATS[param.sample], layers)
     if param.kind == "local":
         raise NotFromInterfaceError("the size of this local memory is unknown")
     if param.type == "handle":
@@ -557,6 +568,8 @@ def arguments_of(function: Function, given: Mapping[str, Any], sizes: Mapping[st
     records = _records(function)
     if program is not None:
         return _program_arguments(program, params, given, sizes, invented)
+    if invented is not None:
+        params = {name: invented.completed(each) for name, each in params.items()}
     # A parameter called "in" is the keyword in_ of a call.
     given = {name if name in params or f"{name}_" not in params else f"{name}_": value for name, value in given.items()}
     _check_names(function, given, params, records)
@@ -709,5 +722,5 @@ def results_of(function: Function, arguments: Arguments, written: Collection[str
     return {
         name: value.numpy()
         for name, value in arguments.items()
-        if hasattr(value, "numpy") and (name not in params or params[name].access != "r" or params[name].name in written)
+        if hasattr(value, "numpy") and (name not in params or params[name].access != "r" or {name, params[name].name} & {*written})
     }

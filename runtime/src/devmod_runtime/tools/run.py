@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
 
 from devmod import device as find_device
-from devmod import guard as guard_arrays
 from devmod import profile
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime.tools.difference import Difference, worst_difference
+from devmod_runtime.tools.dimensions import warn_of_dimensions
+from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
     PICTURES,
     arguments_of,
@@ -56,22 +56,28 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
     dict
         "report": the result as data; "lines": as text; "agrees": whether each expected array agrees.
     """
-    function, expected, saved = options["function"], options["expected"], options["saved"]
+    function, expected, saved, printed = (options[each] for each in ("function", "expected", "saved", "printed"))
     kernel = module[function]
     target = kernel.default_device() if options["device"] is None else find_device(options["device"])
     kernel = kernel.on(target)
-    with guard_arrays() if options["guard"] else nullcontext():
-        call = on_device(kernel, arguments_of(kernel, options["given"], {}), target)
-        for name in (*expected, *saved):
-            _check_name(kernel, name, call)
-        params = parameters(kernel)
-        wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+    host, params = arguments_of(kernel, options["given"], {}), parameters(kernel)
+    for name in (*expected, *saved, *printed):
+        _check_name(kernel, name, host)
+    wanted = {name: read_array(name, path, params.get(name)) for name, path in expected.items()}
+    if program_of(kernel) is None and not options["guard"]:
+        warn_of_dimensions(kernel, dict(host.items()).values(), *map(options["sizes"].get, ("grid", "block", "threads")))
+
+    def launch() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        call = on_device(kernel, host, target)
         with profile() as recorded:
             begin = perf_counter()
             result, call = call_once(kernel, call, target, **options["sizes"])
             target.synchronize()
             seconds = perf_counter() - begin
-    results = results_of(kernel, call)
+        arrays = results_of(kernel, call, (*expected, *saved, *printed))
+        return (result, seconds, recorded, arrays), arrays
+
+    result, seconds, recorded, results = guarded_twice(kernel, launch) if options["guard"] else launch()[0]
     times = [each.on_device for each in recorded.records if each.action == "launch"]
     report: dict[str, Any] = {
         "function": function,
@@ -81,14 +87,15 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         "on_device": sum(each for each in times if each is not None) if times and None not in times else None,
         "result": result,
         "arrays": {name: {"type": str(array.dtype), "shape": list(array.shape)} for name, array in results.items()},
+        "printed": {name: str(results[name]) for name in printed},
         "expected": {},
         "saved": saved,
     }
     for name, path in saved.items():
-        write_array(name, path, _array(results, call, name))
+        write_array(name, path, results[name])
     differences: dict[str, Difference] = {}
     for name, path in expected.items():
-        result = _array(results, call, name)
+        result = results[name]
         is_scaled = path.lower().endswith(PICTURES) and result.dtype.kind == "f" and wanted[name].dtype.kind == "u"  # an image, as saved
         expected_array = wanted[name] / 255 if is_scaled else wanted[name]
         differences[name] = worst_difference(name, result, expected_array, options["rtol"], options["atol"])
@@ -102,17 +109,13 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_name(function: Function, name: str, call: Arguments) -> None:
     program = program_of(function)
-    arrays = [each for each, value in call.items() if hasattr(value, "numpy")]
+    arrays = [each for each, param in parameters(function).items() if param.kind in ("buffer", "image") and each in dict(call.items())]
     arrays += [] if program is None else [each for each in program.outputs if each not in arrays]
     if name not in arrays:
         raise ArgumentError(
-            f"{function.name} has no array {name!r} to compare or to save{did_you_mean(name, arrays)}; its arrays: {list_names(arrays)}",
+            f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",
             argument=name,
         )
-
-
-def _array(results: Mapping[str, Any], call: Arguments, name: str) -> Any:
-    return results[name] if name in results else dict(call.items())[name].numpy()
 
 
 def _plain(each: Difference) -> dict[str, Any]:
@@ -130,6 +133,7 @@ def _lines(report: Mapping[str, Any], differences: Mapping[str, Difference]) -> 
         if name in report["saved"]:
             text += f", saved to {report['saved'][name]}"
         yield text
+        yield from report["printed"].get(name, "").splitlines()
     for name, each in differences.items():
         path = report["expected"][name]["file"]
         values = f"at {name}{each.subscript}, which is {each.value!r}, expected {each.expected!r}" if each.place else ""

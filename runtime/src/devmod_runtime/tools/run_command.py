@@ -7,12 +7,15 @@ from typing import Any
 
 import click
 
+from devmod._cli._describe import open_file
+from devmod._values.info import signature_text
 from devmod.commands import (
     FiniteRange,
     complete_function,
     complete_kind,
     debug_option,
     echo,
+    echo_lines,
     plugins_at_work,
     print_json,
     quiet_drivers,
@@ -46,7 +49,7 @@ lengths NAME=NUMBER and those of its other arrays. Some shells need quotes aroun
     epilog=f"""{VALUES}
 \b
 Examples:
-  devmod run k.devmod saxpy y=zeros[1024] x=random[1024] a=2 n=1024 --threads 1024
+  devmod run k.devmod saxpy y=zeros[1024] x=random[1024] a=2 n=1024 --threads 1024 --print y
   devmod run k.devmod saxpy y=y.npy x=x.npy a=2 n=1024 --threads 1024 --expect y=want.npy
   devmod run k.devmod invert out=zeros[480,640] picture=in.png --threads 640,480 --save out=out.png
   devmod run k.devmod saxpy … --device vulkan:1 --guard
@@ -59,7 +62,7 @@ Exit status:
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.argument("function", shell_complete=complete_function)
+@click.argument("function", required=False, shell_complete=complete_function)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--threads", metavar="X[,Y[,Z]]", help="The threads in each dimension.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="The blocks in each dimension, in place of --threads.")
@@ -70,17 +73,20 @@ Exit status:
 @click.option("--rtol", type=FiniteRange(0), default=1e-5, show_default=True,
               help="The tolerance of --expect, relative to the expected value.")  # fmt: skip
 @click.option("--atol", type=FiniteRange(0), default=1e-6, show_default=True, help="The absolute tolerance of --expect.")
+@click.option(
+    "--print", "printed", multiple=True, metavar="NAME", help="Print an array after the launch, a large one in NumPy's short form."
+)
 @click.option("--save", multiple=True, metavar="NAME=FILE", help="Write an array to a file .npy or a picture after the launch.")
 @click.option("--timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
               help="The time limit for the launch with its build. Default: none.")  # fmt: skip
-@click.option("--guard", is_flag=True, help="Find writes past the ends of the arrays, as devmod.guard.")
+@click.option("--guard", is_flag=True, help="Find writes and reads past the ends of the arrays, as devmod.guard, by two launches or more.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
 def command(
     context: click.Context,
     file: str,
-    function: str,
+    function: str | None,
     arguments: tuple[str, ...],
     threads: str | None,
     grid: str | None,
@@ -89,6 +95,7 @@ def command(
     expect: tuple[str, ...],
     rtol: float,
     atol: float,
+    printed: tuple[str, ...],
     save: tuple[str, ...],
     timeout: float | None,
     guard: bool,
@@ -97,9 +104,13 @@ def command(
     """Launch FUNCTION of FILE, a kernel or a program, once with the arguments, each NAME=VALUE. Print its time on the host and the device.
 
     The launch is in another process, so a kernel that ends its process is an error. FILE is as for `devmod inspect`. A function whose
-    parameters have no names takes 1=VALUE 2=VALUE and so on.
+    parameters have no names takes 1=VALUE 2=VALUE and so on. Without FUNCTION, the functions of FILE are listed.
     """
     quiet_drivers()
+    if function is None:
+        functions = {name: signature_text(name, info) for name, info in open_file(file)[1].functions.items()}
+        print_json({"functions": functions}) if as_json else echo_lines("\n".join(functions.values()))
+        return
     given = split_assignments(arguments, function)
     expected, saved = split_assignments(expect, "--expect"), split_assignments(save, "--save")
     for name, path in saved.items():
@@ -115,6 +126,7 @@ def command(
         "expected": expected,
         "rtol": rtol,
         "atol": atol,
+        "printed": printed,
         "saved": saved,
         "guard": guard,
     }

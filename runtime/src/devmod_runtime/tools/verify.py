@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count
 from math import lcm
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devmod import Image, Local, devices, dumps, explain
+from devmod import Image, Local, Param, devices, dumps, explain
 from devmod import device as find_device
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels
@@ -25,24 +24,24 @@ from devmod._plugins.devices import default_device, device_label
 from devmod._plugins.registry import local_kinds
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
-from devmod.backend import BINARY_SERIALIZABLE, loads_own, payload_of, tag_problem, temporary_folder, walk
+from devmod.backend import BINARY_SERIALIZABLE, IMAGE_FORMATS, loads_own, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
 from devmod_runtime._module import source_text
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.doctor import device_problems
-from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guard
+from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guarded_twice
 from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
     arguments_of,
     call_once,
+    declared_params,
     distinct_numbers,
     equal_numbers,
     has_argument,
     has_grid,
-    image_formats,
     interface_of,
     on_device,
     program_of,
@@ -55,16 +54,17 @@ from devmod_runtime.tools.whole import MOST_STEPS, unwritten, zoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
     from devmod_runtime.tools.difference import Difference
+    from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
-_OUTCOMES = ("reference", "agrees", "ran", "differs", "unwritten", "writes outside", "failed", "left out", "not compared")
-_UNLAUNCHED = ("left out", "not compared")
-_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "unwritten", "writes outside", "failed")
+_OUTCOMES = ("reference", "agrees", "ran", "differs", "unwritten", "writes outside", "reads outside", "failed", "left out", "not compared")
+_UNLAUNCHED, _OUTSIDE = ("left out", "not compared"), ("writes outside", "reads outside")
+_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "unwritten", *_OUTSIDE, "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
 #: The bytes of the arrays that the steps of a program write, with which its steps are compared one by one.
@@ -103,8 +103,8 @@ class Comparison(NamedTuple):
         The device such as "cuda:0"; "" if it was not launched.
     outcome
         "reference" for the first, with which the others are compared; "agrees"; "ran" alone; "differs"; "unwritten" for a program that
-        returns or reads memory that nothing wrote; "writes outside" of an array; "failed"; "left out" for a device that runs no small
-        kernel either, or lacks what the candidate needs; "not compared".
+        returns or reads memory that nothing wrote; "writes outside" of an array; "reads outside" of its arrays; "failed"; "left out" for a
+        device that runs no small kernel either, or lacks what the candidate needs; "not compared".
     text
         Why, or the worst error.
     """
@@ -131,7 +131,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether no payload has a problem, no candidate differs, writes outside or fails, and one was launched if there is one."""
+        """Whether no payload has a problem, no candidate is wrong or fails, and one was launched if there is one."""
         checked = [each for comparisons in self.functions.values() for each in comparisons]
         return (
             not any(each.damage or each.problem for each in self.payloads)
@@ -139,10 +139,16 @@ class Verification:
             and (not checked or any(each.device for each in checked))
         )
 
+    @property
+    def uncompared(self) -> list[str]:
+        """The functions of which no result was compared with another one: one candidate ran, or none, or they write to no array."""
+        return [name for name, checked in self.functions.items() if not {each.outcome for each in checked} & {"agrees", "differs"}]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the verification as plain data."""
         return {
             "ok": self.ok,
+            "uncompared": self.uncompared,
             "payloads": [each._asdict() for each in self.payloads],
             "functions": {name: [each._asdict() for each in checked] for name, checked in self.functions.items()},
         }
@@ -198,14 +204,15 @@ def verify(
 ) -> Verification:
     """Check the payloads of a module, and compare the results of each function's candidates on the devices of this machine.
 
-    Each candidate is launched twice on each device that it fits, in another process and under `devmod.guard`, with the same inputs from
-    its interface: arrays and images of random numbers, first with integers of 16 and floats of 0.5, then with a different number for each
-    scalar, one of which is greater than a block and no multiple of it. Each array that a candidate may write is compared with that of the
-    first candidate. A candidate that ends the process has failed. A write outside that every candidate makes with such sizes is no error;
-    the function is not compared then. ``DEVMOD_DEVICE`` restricts a kind to one device. The candidates of a program are the kinds of its
-    kernels: each step gets the arrays of the first kind, and the arrays that it writes are compared. A program is called twice more, with
-    other bytes in its new outputs and temporaries: results that depend on them return or read memory that nothing wrote. A program of more
-    than 1,024 steps is compared as a whole.
+    Each candidate is launched with two inputs on each device that it fits, in another process, each in two guards that have other bytes
+    around the arrays (`devmod.guard`). The inputs are made from the interface: arrays and images of random numbers, first with integers
+    of 16 and floats of 0.5, then with a different number for each scalar, one of which is greater than a block and no multiple of it.
+    Each array that a candidate may write is compared with that of the first candidate. A candidate that ends the process has failed. A
+    write or read outside that every candidate makes with such sizes is no error; the function is not compared then. ``DEVMOD_DEVICE``
+    restricts a kind to one device. The candidates of a program are the kinds of its kernels: each step gets the arrays of the first
+    kind, and the arrays that it writes are compared. A program has one guard, and is called twice more with other bytes in its new outputs
+    and temporaries: results that depend on them return or read memory that nothing wrote. A program of more than 1,024 steps is compared
+    as a whole.
 
     Parameters
     ----------
@@ -467,7 +474,7 @@ class _Trials:
             "name": name,
             "device": place,
             "arguments": arguments,
-            "formats": image_formats(interfaces),
+            "declared": [each.to_dict() for each in declared_params(interfaces).values()],
             # A second launch with the same numbers has the same results.
             "launches": [
                 {"numbers": each, "length": invented.length}
@@ -476,7 +483,7 @@ class _Trials:
             ],
             "written": [param.name for each in interfaces for param in each.params if param.access != "r" and param.name],
             "shape": {word: each for word, each in (("threads", self._threads), ("grid", self._grid)) if each is not None},
-            "threads": default,
+            "threads": default[: max((axis for axis, each in enumerate(default, 1) if each > 1), default=1)],
             "block": block,
             "results": str(self._folder / str(next(self._number))),
             "before": [each.request["results"] for each in planned if each.request],
@@ -534,8 +541,9 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             raise NotFromInterfaceError("the function has no interface")
         before = [_read_outcomes({"results": path}, "") for path in request["before"]]
         reference = next((each for each in before if each and all(launch["outcome"] == "launched" for launch in each)), [])
+        declared = {each.name: each for each in map(Param.from_dict, request["declared"])}
         for number, inputs in enumerate(request["launches"]):
-            host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], request["formats"]))
+            host = arguments_of(function, given, {}, Invented(inputs["numbers"], inputs["length"], declared))
             launch = _launch_shape(function, interface, request)
             invented = [value for name, value in host.items() if name not in given and not isinstance(value, float)]
             program = program_of(function)
@@ -543,39 +551,21 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             is_invented = bool(invented) or (bool(launch) and not request["shape"])
             if program is not None:
                 known_lengths(program, host.named, numbers)
-            steps = _Steps(reference[number]["results"] if number < len(reference) else ())
-
-            def run(methods: Methods, guarded: bool = False) -> tuple[Any, Any, dict[str, Any]]:
-                with guard() if guarded else nullcontext(), replaced(methods, order=2):
-                    call = on_device(function, host, device)  # noqa: B023 - it is called in this turn of the loop
-                    result, call = call_once(function, call, device, **launch)  # noqa: B023
-                    return result, call, results_of(function, call, request["written"])
-
+            expected = reference[number]["results"] if number < len(reference) else ()
+            launched = partial(_results, function, host, device, launch, request["written"], expected)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                methods: Methods = {(GuardedCall, "check"): steps.observe} if program is not None else {}
-                try:
-                    result, call, arrays = run({**methods, **zoned()}, guarded=True)
-                except GuardError:
-                    if program is None or len(program.steps) <= MOST_STEPS:
-                        raise
-                    run({}, guarded=True)  # raises the error of a step, unless it is not the same in each launch
-                    raise
-            if result is not None:
-                arrays["the returned value"] = np.asarray([result])
-            images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
-            if program is not None:
-
-                def compare(name: str, one: Any, two: Any) -> Difference:
-                    rtol, atol = request["tolerance"]
-                    return worst_difference(name, one, two, rtol, max(atol or 0, 1) if name in images and one.dtype.kind in "iu" else atol)  # noqa: B023
-
-                if text := unwritten(lambda methods: run(methods)[2], compare):
-                    yield {"outcome": "unwritten", "text": text, "numbers": numbers}
-                    return
+                if program is None:
+                    results = guarded_twice(function, launched)
+                else:
+                    results = _results_of_program(function, launched, len(program.steps))
+                    run = partial(_arrays_with, function, host, device, launch, request["written"])
+                    images = {each.name for each in program.arrays() if each.format and IMAGE_FORMATS[each.format].sample == "float"}
+                    if text := unwritten(run, partial(_difference, images, *request["tolerance"])):
+                        yield {"outcome": "unwritten", "text": text, "numbers": numbers}
+                        return
             files: list[tuple[str, str, str, bool]] = []
-            entries = [(name, array, name in images) for name, array in arrays.items()]
-            for name, array, is_image in steps.results if steps.results and steps.is_complete else entries:
+            for name, array, is_image in results:
                 path = f"{request['results']}-{number}-{len(files)}.npy"
                 try:
                     np.save(path, array, allow_pickle=False)
@@ -584,12 +574,14 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     yield {"outcome": "unsaved", "text": text}
                     return
                 files.append((name, path, array.dtype.name, is_image and array.dtype.kind in "iu"))
-            note = "; ".join(str(each.message) for each in caught if str(each.message).count("guard cannot see"))
-            yield {"outcome": "launched", "text": note, "results": files, "numbers": numbers}
+            notes = [
+                text for text in map(str, (each.message for each in caught)) if "guard cannot see" in text or " dimensions, and" in text
+            ]
+            yield {"outcome": "launched", "text": "; ".join(notes), "results": files, "numbers": numbers}
     except NotFromInterfaceError as error:
         yield {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
-        yield {"outcome": "writes outside", "text": str(error), "is_invented": is_invented, "numbers": numbers}
+        yield {"outcome": _OUTSIDE[error.is_read], "text": str(error), "is_invented": is_invented, "numbers": numbers}
     except ArgumentError as error:
         about = {"kind": error.kind, "function": error.function, "argument": error.argument}
         yield {"outcome": "error", "text": str(error), "about": about}
@@ -599,6 +591,53 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"outcome": "failed", "text": str(error)}
     except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
         yield {"outcome": "failed", "text": describe_error(error)}
+
+
+def _results(
+    function: Function, host: Arguments, device: Device, launch: Mapping[str, Any], written: Sequence[str], expected: Iterable[Any]
+) -> tuple[list[tuple[str, np.ndarray[Any, Any], bool]], dict[str, np.ndarray[Any, Any]]]:
+    """Launch. Return the name of each array that the launch, or a step of a program, has written, and whether it is an image of floats."""
+    steps = _Steps(expected)
+    with replaced({(GuardedCall, "check"): steps.observe} if program_of(function) is not None else {}, order=2):
+        result, call = call_once(function, on_device(function, host, device), device, **launch)
+        arrays = results_of(function, call, written)
+    if result is not None:
+        arrays["the returned value"] = np.asarray([result])
+    images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
+    entries = [(name, array, name in images) for name, array in arrays.items()]
+    entries = steps.results if steps.results and steps.is_complete else entries
+    return entries, {name: array for name, array, _ in entries}
+
+
+def _results_of_program(
+    function: Function, launched: Callable[[], tuple[Any, Mapping[str, Any]]], steps: int
+) -> list[tuple[str, np.ndarray[Any, Any], bool]]:
+    """Launch a program in one guard. The guard of a long one is compared after all steps, and then after each for the error."""
+    results: list[tuple[str, np.ndarray[Any, Any], bool]]
+    try:
+        with replaced(zoned(), order=2):
+            results = guarded_twice(function, launched, again=False)
+    except GuardError:
+        if steps > MOST_STEPS:
+            guarded_twice(function, launched, again=False)
+        raise
+    return results
+
+
+def _arrays_with(
+    function: Function, host: Arguments, device: Device, launch: Mapping[str, Any], written: Sequence[str], methods: Methods
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Call a program with replaced methods, and return the arrays that it has written."""
+    with replaced(methods, order=2):
+        _, call = call_once(function, on_device(function, host, device), device, **launch)
+    return results_of(function, call, written)
+
+
+def _difference(
+    images: Collection[str], rtol: float | None, atol: float | None, name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
+) -> Difference:
+    """Return the worst difference of two results of a program. The texels of an image of floats may be rounded to integers."""
+    return worst_difference(name, array, expected, rtol, max(atol or 0, 1) if name in images and array.dtype.kind in "iu" else atol)
 
 
 class _Steps:
@@ -682,7 +721,7 @@ def _compare(planned: Sequence[_Planned], rtol: float | None, atol: float | None
             outcome = "not compared"
             chosen = f"every candidate does this{each.numbers(number)} with sizes that devmod chose"
             text = f"{chosen}: {text}. Give the sizes: NAME=VALUE and --threads"
-        notes = [*dict.fromkeys(each["text"] for each in each.outcomes[:number]), text]
+        notes = [*dict.fromkeys((*(each["text"] for each in each.outcomes[:number]), text))]
         if not each.is_compared(unsound):
             is_launched = outcome not in _UNLAUNCHED or number == unsound
             yield Comparison(each.label, each.device if is_launched else "", outcome, text)
@@ -697,7 +736,7 @@ def _compare(planned: Sequence[_Planned], rtol: float | None, atol: float | None
 
 
 def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
-    """Return the number of the launch in which every candidate writes outside, or fails after an earlier launch, for invented sizes."""
+    """Return the number of the launch in which every candidate is outside, or fails after an earlier launch, for invented sizes."""
     for number in range(2):
         # A process may also end after its last launch.
         outcomes = [
@@ -705,8 +744,8 @@ def _unsound_launch(planned: Sequence[_Planned]) -> int | None:
         ]
         outcomes = [each for each in outcomes if each["outcome"] not in _UNLAUNCHED]
         names = {each["outcome"] for each in outcomes}
-        if names and names <= {"writes outside", "failed"} and all(each.get("is_invented", number) for each in outcomes):
-            return number if number or names == {"writes outside"} else None
+        if names and names <= {*_OUTSIDE, "failed"} and all(each.get("is_invented", number) for each in outcomes):
+            return number if number or names <= {*_OUTSIDE} else None
     return None
 
 

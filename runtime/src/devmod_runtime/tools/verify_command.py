@@ -6,6 +6,7 @@ import click
 
 from devmod._cli._describe import open_file
 from devmod.commands import FiniteRange, complete_function, debug_option, echo_lines, plugins_at_work, print_json, quiet_drivers
+from devmod.errors import list_names
 from devmod_runtime.tools.inputs import read_counts, split_assignments
 from devmod_runtime.tools.verify import verify
 
@@ -26,7 +27,8 @@ Examples:
 \b
 Exit status:
   0  nothing is wrong
-  1  a payload is damaged or invalid, a candidate differs, fails, writes outside or returns what nothing wrote, none ran, or an error
+  1  a payload is damaged or invalid, a candidate differs, fails, writes or reads outside of its arrays, or returns what nothing wrote,
+     none could be launched, or an error; with --strict, nothing was compared for a function
 """,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
@@ -39,6 +41,7 @@ Exit status:
 @click.option("--atol", type=FiniteRange(0), help="The absolute tolerance. Default: by the type; 0 for integers.")
 @click.option("--timeout", type=FiniteRange(0, min_open=True), default=120, show_default=True, metavar="SECONDS",
               help="The time limit for the two launches of a candidate with its build.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Fail if nothing was compared for a function, such as one with one candidate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
@@ -53,13 +56,15 @@ def command(
     rtol: float | None,
     atol: float | None,
     timeout: float,
+    strict: bool,
     as_json: bool,
 ) -> None:
     """Check the digests, the payloads and the launch tags of FILE. Launch each candidate of FUNCTION, or of all functions, and compare.
 
-    Each candidate runs twice on each device of this machine that it fits, in another process and under a guard, with the same random
-    inputs from its interface. A candidate that ends the process has failed. A function that cannot be called from its interface alone is
-    listed with the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get it.
+    Each candidate runs with two inputs on each device of this machine that it fits, in another process and under a guard, with the same
+    random inputs from its interface. A candidate that ends the process has failed. A function that cannot be called from its interface
+    alone is listed with the reason; NAME=VALUE gives an argument, as for `devmod run`. All functions with an argument of the name get
+    it.
     """
     quiet_drivers()
     if function and "=" in function:
@@ -72,5 +77,7 @@ def command(
         print_json(verification.to_dict())
     else:
         echo_lines(str(verification))
-    if not verification.ok:
+    if verification.uncompared:
+        echo_lines(f"devmod: warning: nothing was compared for {list_names(verification.uncompared)}", err=True)
+    if not verification.ok or (strict and verification.uncompared):
         context.exit(1)

@@ -11,7 +11,6 @@ from devmod.errors import DevmodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_targets.build.plan import Plan
     from devmod_targets.build.result import BuildResult
 
 
@@ -24,7 +23,6 @@ Examples:
   devmod build kernels/devmod.toml -j 8
   devmod build -t opencl -t "cuda -arch=sm_90"
   devmod build --dry-run                      # the compiles, and which of them are cached
-  devmod build --watch                        # again after each change of a source
   devmod build --cache s3://ci-cache/devmod   # a cache that several machines share
   devmod build --dask tcp://scheduler:8786    # compile on a Dask cluster
 """,
@@ -48,7 +46,6 @@ Examples:
 @click.option("--strict", is_flag=True,
               help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
 @click.option("--allow-python", is_flag=True, help="Execute the Python sources of the manifest, which are in Triton's language.")
-@click.option("--watch", is_flag=True, help="Build again after each change of an input.")
 @click.option("--dry-run", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
@@ -67,7 +64,6 @@ def command(
     partial: bool,
     strict: bool,
     allow_python: bool,
-    watch: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -85,13 +81,17 @@ def command(
         raise click.UsageError("--cache and --no-cache contradict each other")
     place = False if no_cache else cache or True
 
-    def plan_now() -> Plan:
+    def run() -> int:
         own = read_manifest(manifest)
         own = own._replace(compress=own.compress if compress is None else compress, with_sources=own.with_sources or with_sources)
-        return plan_of(own, targets, strict=strict)
-
-    def build() -> BuildResult:
-        plan = plan_now()
+        plan = plan_of(own, targets, strict=strict)
+        if dry_run:
+            rows = dry_run_of(plan, cache=place)
+            if as_json:
+                print_json([dict(zip(("kernel", "source", "target", "status"), row, strict=True)) for row in rows])
+            else:
+                print_table(("kernel", "source", "target", "status"), rows)
+            return 0
         progress = progress_for(plan.manifest.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
         result = build_plan(
             plan,
@@ -105,22 +105,7 @@ def command(
             progress=progress,
         )
         _show(result, quiet=quiet, as_json=as_json)
-        return result
-
-    def run() -> int:
-        if dry_run:
-            rows = dry_run_of(plan_now(), cache=place)
-            if as_json:
-                print_json([dict(zip(("kernel", "source", "target", "status"), row, strict=True)) for row in rows])
-            else:
-                print_table(("kernel", "source", "target", "status"), rows)
-            return 0
-        if watch:
-            from devmod_targets.build.watch import watch_manifest
-
-            watch_manifest(manifest, plan_now, build)
-            return 0
-        return 1 if build().failures else 0
+        return 1 if result.failures else 0
 
     try:
         return run()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import devmod
+from devmod.backend import requirements, walk
 from devmod.commands import debug_option, echo, size
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import noting_interrupts
@@ -28,19 +30,23 @@ Examples:
               help='Compress payloads and sources: "zstd", or "zstd:19" for another level than 3; "none" decompresses all. '
                    "[default: bytes stay as they are in FILE]")  # fmt: skip
 @click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
+@click.option("--prefer-first", is_flag=True,
+              help="Join also files that have different kernels of one name and kind. A call uses that of the first FILE.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 @in_shell
-def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: bool, quiet: bool) -> None:
+def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: bool, prefer_first: bool, quiet: bool) -> None:
     """Write the candidates of all FILEs, .devmod bundles, into one file, in their order. No runtime is needed.
 
     The modules' bytes, origins and sources do not change. The output may be one of the FILEs.
     """
     modules: list[devmod.Module] = []
     with noting_interrupts(output):
-        for file in files:
-            root = devmod.load(file)
+        roots = [(file, devmod.load(file)) for file in files]
+        for _, root in roots:
             modules += root.imports if root.kind == "bundle" else (root,)
+        if not prefer_first:
+            _check_names(roots)
         module = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
         devmod.save(module, output, compress=compress)
     if not quiet:
@@ -50,3 +56,25 @@ def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: 
         for file in files:
             if Path(f"{file}.sig").exists():
                 echo(f"The signatures in {file}.sig are not of this file. Sign it with: devmod sign")
+
+
+def _check_names(roots: list[tuple[Path, devmod.Module]]) -> None:
+    """Raise UsageError for a function that each device would take from an earlier file, where it is another kernel."""
+    owners: dict[Any, tuple[Path, devmod.Module]] = {}
+    for file, root in roots:
+        for module in walk(root):
+            # A program runs where its kernels do.
+            places = sorted((each.kind, each.format, getattr(each, "variant", "")) for each in walk(module))
+            for name, info in module.functions.items() if module.kind not in ("bundle", "const_loader") else ():
+                key = (name, *places, info.arg_types, requirements(info.interface, module.format))
+                first, other = owners.setdefault(key, (file, module))
+                if first != file and _code_of(other, name) != _code_of(module, name):
+                    raise click.UsageError(
+                        f"{first} and {file} have different kernels {name!r} for {module.kind}, and a call would use the first; rename "
+                        "one, or pass --prefer-first"
+                    )
+
+
+def _code_of(module: Any, name: str) -> Any:
+    """Return the payload of a function, which for a map of shaders is its own; that of an unknown kind is all of its bytes."""
+    return module.code.get(name) if isinstance(module.code, dict) else module.code or module.save_to_bytes()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import CompileError, did_you_mean, list_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devmod import FunctionInfo, Origin, Target
     from devmod.backend import Code, Source
@@ -43,6 +44,12 @@ def target_format(target: Target, formats: Sequence[str], supported: Sequence[st
         expected = f"expected -format={formats[0]} (the default) or {' or '.join(f'-format={each}' for each in formats[1:])}"
         raise CompileError(f"the target {str(target)!r} has the option -format={fmt}; {expected}", kind=target.kind)
     return fmt
+
+
+def arch_hint(arch: str, prefix: str, is_known: Callable[[str], object]) -> str:
+    """Return the end of a message for an architecture whose prefix is missing or misspelt, as in 86 and 8.6 for sm_86; "" for others."""
+    names = (prefix + arch, prefix + re.sub(r"^\D+|\.", "", arch))
+    return next((f". Did you mean {name!r}?" for name in names if name != arch and is_known(name)), "")
 
 
 class CompileRequest(NamedTuple):

@@ -30,7 +30,7 @@ from devmod_targets.authoring.instances import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from devmod import Member, TargetSpec
     from devmod_readers.reflection import ReflectedFunction
@@ -370,7 +370,7 @@ class CFunctions:
         names = parameter_names(cursor, self._library)
         for number, (argument, name) in enumerate(zip(cursor.get_arguments(), names, strict=True), 1):
             type_, param = self._param(argument, name)
-            if param.access == "r":
+            if param.access == "r":  # else the bodies are not read
                 param = written_param(param, (cursor.spelling, number - 1), self._written)
             if not type_:
                 raise self.unsupported(cursor, f"takes {argument.type.spelling!r} as argument {number} {name!r}", name)
@@ -379,10 +379,10 @@ class CFunctions:
         return types, params
 
     @cached_property
-    def _written(self) -> Container[Any]:
+    def _written(self) -> Mapping[Any, str]:
         """The result of `written_parameters` for the program."""
         if self._is_cpp and not may_cast(self._text) and not any(map(_file_may_cast, self.files)):
-            return ()
+            return {}
         own = declarations(self._with_bodies().cursor, lambda each: not each.location.is_in_system_header)
         return written_parameters(self._library, (each for _, each in own))
 

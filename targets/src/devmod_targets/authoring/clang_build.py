@@ -612,7 +612,11 @@ class ClangBuild:
 
 
 def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the lines of warnings and those of remarks. Lines without a level, such as notes and quoted source, follow their message."""
+    """Return the lines of warnings and those of remarks. Lines without a level, such as notes and quoted source, follow their message.
+
+    clang repeats a warning for each instance of a template. The first one is returned.
+    """
+    seen: set[str] = set()
     warnings: list[str] = []
     remarks: list[str] = []
     includes: list[str] = []
@@ -623,7 +627,8 @@ def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
             includes.append(line)
             continue
         if message:
-            current = remarks if message["level"] == "remark" else warnings
+            current = remarks if message["level"] == "remark" else [] if line in seen else warnings
+            seen.add(line)
             current += includes
             includes.clear()
         current.append(line)

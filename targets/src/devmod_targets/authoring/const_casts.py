@@ -7,14 +7,16 @@ to which a kernel passes it.
 
 from __future__ import annotations
 
+import os
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from devmod_readers.uses import transitive_parts
+from devmod_readers.uses import bits, transitive_parts
 from devmod_targets.authoring.clang import lane_type, type_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from devmod import Param
     from devmod_targets.authoring.clang import Libclang
@@ -42,20 +44,32 @@ def may_cast(text: str) -> bool:
     return _CAST.search(text) is not None
 
 
-def written_parameters(library: Libclang, declarations: Iterable[Any]) -> set[_Place]:
-    """Return the parameters whose const a cast removes: the name of the function without its scope, and the number of the parameter.
+def written_parameters(
+    library: Libclang, declarations: Iterable[Any], names: Mapping[str, str] = MappingProxyType({})
+) -> Mapping[_Place, str]:
+    """Return the parameters whose const a cast removes, each with the first such cast, such as "k.cl:4: (float *)".
+
+    A parameter is the name of the function without its scope, and the number of the parameter.
 
     Parameters
     ----------
     library, declarations
         libclang, and the declarations of the program, which have bodies.
+    names
+        The names of files for messages, by libclang's. A file without one has the name of its path's last part.
     """
-    return _Casts(library, declarations).written_places()
+    casts, result = _Casts(library, declarations), {}
+    for place, flags in casts.written_places().items():
+        node = casts.removing[next(bits(flags))]
+        file, line, _ = library.location(node.location)
+        result[place] = f"{names.get(file) or os.path.basename(file)}:{line}: ({node.type.spelling})"
+    return result
 
 
-def written_param(param: Param, place: _Place, written: Container[_Place]) -> Param:
-    """Return a param with the access "rw" if `written_parameters` returns its place."""
-    return param.replace(access="rw") if param.kind == "buffer" and place in written else param
+def written_param(param: Param, place: _Place, written: Mapping[_Place, str]) -> Param:
+    """Return a param of const elements with the access "rw" and the cast, if `written_parameters` returns its place."""
+    is_written = param.kind == "buffer" and param.access == "r" and place in written
+    return param.replace(access="rw", extra={**param.extra, "const_cast": written[place]}) if is_written else param
 
 
 class _Casts:
@@ -70,6 +84,8 @@ class _Casts:
         self._places: dict[int, _Place] = {
             param.hash: (function.spelling, number) for function, params in functions for number, param in enumerate(params)
         }
+        #: The casts that remove const, and for each place the bits of those that its pointer reaches.
+        self.removing: list[Any] = []
         self._flags: dict[_Place, int] = dict.fromkeys(self._places.values(), 0)
         self._uses: dict[_Place, set[_Place]] = {}
         names = {function.spelling for function, _ in functions}
@@ -103,7 +119,8 @@ class _Casts:
                     continue
                 elif _is_mutable(node.type) or (node.kind == kinds.CXX_CONST_CAST_EXPR and not _is_pointer(node.type)):
                     for place in self._origins(node, is_address=not _is_pointer(node.type)):
-                        self._flags[place] = 1
+                        self._flags[place] |= 1 << len(self.removing)
+                    self.removing.append(node)
 
     def _inner(self, expression: Any) -> set[int]:
         """Return the hashes of an expression, and of those whose pointers it has as its value."""
@@ -115,9 +132,9 @@ class _Casts:
                 pending += node.get_children()
         return found
 
-    def written_places(self) -> set[_Place]:
-        """Return the parameters and variables whose pointers reach a cast that removes const."""
-        return {place for place, flag in transitive_parts(self._flags, self._uses).items() if flag}
+    def written_places(self) -> dict[_Place, int]:
+        """Return the parameters and variables whose pointers reach casts that remove const, with the bits of these."""
+        return {place: flags for place, flags in transitive_parts(self._flags, self._uses).items() if flags}
 
     def _pass(self, value: Any, target: _Place) -> None:
         for place in self._origins(value):

@@ -11,7 +11,7 @@ The files, in the order of a build:
   `constants`, `programs`.
 - `jobs` compiles one job, in a process of `pool` or on a `cluster`.
 - `result` and `display`: the report.
-- `watch` and `skeleton` (``devmod init``) use these files. `packages`: errors of optional imports.
+- `skeleton` (``devmod init``) uses these files. `packages`: errors of optional imports.
 
 docs/design/build.md has the reasons.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from contextlib import ExitStack, suppress
 from functools import partial as partial_call
 
@@ -17,6 +18,7 @@ from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
 from devmod_targets.build.closure import SourceTree, closure_of
 from devmod_targets.build.document import ManifestError
+from devmod_targets.build.error_texts import bundle_text
 from devmod_targets.build.plan import check_functions, check_main, plan_of
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
@@ -173,6 +175,8 @@ class _Build:
             if cluster is not None:
                 stack.enter_context(cluster)
             unreadable = self._find_inputs(cluster)
+            for text in self._plan.warnings:
+                self._report(text)
             record = self._record()
             texts = texts_of_current(self._output, record) if record else None
             if texts is not None:
@@ -239,8 +243,8 @@ class _Build:
         return record_of(self._plan.manifest, keys)
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
-        for task, (warnings, reports) in zip(self._tasks, texts, strict=True):
-            self._end(task, "cached", Outcome(warnings=tuple(warnings), reports=tuple(reports)))
+        for task, (own_warnings, reports) in zip(self._tasks, texts, strict=True):
+            self._end(task, "cached", Outcome(warnings=tuple(own_warnings), reports=tuple(reports)))
         return self._result()
 
     # -- jobs
@@ -370,14 +374,16 @@ class _Build:
         if complete:
             check_main(built)
         try:
-            left_out = save_bundle(self._plan, modules, self._output, self._within, complete=complete)
+            with warnings.catch_warnings(record=True) as records:
+                warnings.simplefilter("always", UserWarning)
+                left_out = save_bundle(self._plan, modules, self._output, self._within, complete=complete)
         except ManifestError:
             raise
         except FormatError as error:
-            from devmod_targets.build.error_texts import bundle_text
-
             error.args = (bundle_text(str(error), built),)
             raise
+        for each in records:
+            self._report(bundle_text(str(each.message), built))
         result.written = True
         for text in left_out:
             self._report(text)

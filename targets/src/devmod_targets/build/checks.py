@@ -232,7 +232,7 @@ class Checks:
         keys: KeyPath = ("kernels", kernel.name)
         kinds = [parse_target(text).kind for text in kernel.targets or self._manifest.targets] if kernel.skip else []
         for index, kind in enumerate(kernel.skip):
-            if kind not in kinds:
+            if kind not in (*kinds, *self._kinds):  # `stale_skips` has those of kinds without a target
                 hint = did_you_mean(kind, kinds)
                 self._add(
                     (*keys, "skip", index), f"no target is of the kind {kind!r}; the kinds are {list_names(dict.fromkeys(kinds))}{hint}"

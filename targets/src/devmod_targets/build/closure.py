@@ -165,15 +165,12 @@ class Closure(NamedTuple):
         The paths at which a new file would be included.
     is_linked
         Whether an include leads through a linked folder.
-    is_known
-        Whether every include names its file. Otherwise a macro may name any file.
     """
 
     files: dict[str, SourceFile]
     digest: str
     missing: frozenset[str]
     is_linked: bool
-    is_known: bool
 
     @property
     def is_current(self) -> bool:
@@ -244,7 +241,7 @@ def closure_of(
     is_known = walk.follow("\n".join(f"#define {each}" for each in definitions).encode("utf-8", "surrogateescape"))
     files = {each: file for each, file in walk.files.items() if not each.startswith(own)}
     missing = frozenset(each for each in walk.missing if not each.startswith(own))
-    return Closure(files, walk.digest() if is_known or embedded else "", missing, walk.is_linked, is_known)
+    return Closure(files, walk.digest() if is_known or embedded else "", missing, walk.is_linked)
 
 
 class _Walk:

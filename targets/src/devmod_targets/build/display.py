@@ -30,16 +30,20 @@ class _Shown(Progress):
     """What the log and the live display have in common. `show` prints lines in a colour."""
 
     def __init__(self) -> None:
-        #: The reports so far, and whether each is shown.
+        #: The warnings so far; the reports so far, and whether each is shown.
+        self._warnings: set[str] = set()
         self._reports: dict[str, bool] = {}
 
     def add(self, result: JobResult) -> None:
         """Show the warnings and the reports of a job.
 
-        A report that another job had too is shortened. A missing validator is reported by the first build on a machine alone.
+        A warning that another job had too, such as one for another architecture, is not repeated. A report is shortened then. A missing
+        validator is reported by the first build on a machine alone.
         """
         for text in result.warnings:
-            self.warn(f"{result.job}: {text}")
+            if text not in self._warnings:
+                self._warnings.add(text)
+                self.warn(f"{result.job}: {text}")
         for text in result.reports:
             subject, separator, _ = text.partition(": ")
             is_known = text in self._reports

@@ -20,13 +20,18 @@ _KEYS = {"fmap": "functions", "source": "sources", "target": "targets"}
 
 def in_manifest(error: DevmodError, kernel: str) -> str:
     """Return the text of an error of a kernel, with the keys of the manifest in place of Python's arguments."""
+    table = key_text(("kernels", kernel, "target", "KIND"))
+    hint = f". To set it for one kind alone: [{table}]" if error.argument in ("block", "local", "subgroup") else ""
+    return kernel_text(str(error), kernel) + hint
+
+
+def kernel_text(text: str, kernel: str) -> str:
+    """Return the text of a warning about a kernel, with the keys of the manifest in place of Python's arguments."""
 
     def local(function: str, parameter: str, size: str) -> str:
         return f"local = {{ {key_text((function,))} = {_size(parameter, size)} }}"
 
-    table = key_text(("kernels", kernel, "target", "KIND"))
-    hint = f". To set it for one kind alone: [{table}]" if error.argument in ("block", "local", "subgroup") else ""
-    return _respell(str(error), kernel, local) + hint
+    return _respell(text, kernel, local)
 
 
 def bundle_text(text: str, modules: Iterable[tuple[Job, Module]]) -> str:

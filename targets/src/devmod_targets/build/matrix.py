@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devmod import Target
 from devmod.backend import find_spec
-from devmod.errors import CompileError, PluginError
+from devmod.errors import CompileError, PluginError, list_names
 from devmod.targets import KINDS
 from devmod_targets._languages import chosen_sources, variants_of
-from devmod_targets.build.document import key_text
+from devmod_targets.build.document import key_text, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -121,6 +121,16 @@ def covers(target: Target, variant: Target) -> bool:
         and (not target.archs or set(variant.archs) <= set(target.archs))
         and set(target.options) <= set(variant.options)
     )
+
+
+def stale_skips(manifest: Manifest) -> Iterator[str]:
+    """Yield a warning for each kernel that skips a kind for which the manifest has no target, such as one that was removed."""
+    for kernel in manifest.kernels:
+        kinds = {parse_target(text).kind for text in kernel.targets or manifest.targets} if kernel.skip else set()
+        if stale := [each for each in kernel.skip if each not in kinds]:
+            where = read_document(manifest.path).problem(("kernels", kernel.name, "skip"), "")
+            part = "" if len(stale) == len(kernel.skip) else "it from "
+            yield f"{manifest.path}:{where.line}: {where.key}: no target is of the kind {list_names(stale)}: delete {part}this line"
 
 
 # -- Macros and include folders of languages without a preprocessor (`TargetSpec.preprocessed`; docs/design/build.md, The manifest).

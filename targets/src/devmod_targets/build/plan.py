@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod_targets._languages import MAIN_SYMBOLS
-from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, uses_of
+from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, stale_skips, uses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,14 +122,15 @@ class Plan(NamedTuple):
         The jobs, in the order of the manifest. The modules of the bundle have the same order.
     is_whole
         Whether the jobs are those of all targets.
-    notes
-        Sentences for the user, such as about settings that a target does not use.
+    notes, warnings
+        Sentences for the user, such as about settings that a target does not use, and those about lines to delete.
     """
 
     manifest: Manifest
     jobs: tuple[Job, ...]
     is_whole: bool = True
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def output(self) -> str:
@@ -163,7 +164,7 @@ def plan_of(manifest: Manifest, targets: str | Iterable[str] = (), *, strict: bo
         if not chosen or any(covers(target, use.variant) for target in chosen)
     ]
     jobs = tuple(_job(manifest, use, *source) for use in uses for source in use.sources)
-    return Plan(manifest, jobs, not chosen, tuple(dict.fromkeys(macro_notes(uses))))
+    return Plan(manifest, jobs, not chosen, tuple(dict.fromkeys(macro_notes(uses))), tuple(stale_skips(manifest)))
 
 
 def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.backend import walk
 from devmod.errors import CompileError, with_log
+from devmod_targets.build.error_texts import kernel_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -184,7 +185,9 @@ class BuildResult:
 def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
     """Return the result of a job."""
     failure = failure_of(job, outcome) if outcome.error else None
-    return JobResult(job, status, outcome.seconds, outcome.warnings, failure, outcome.reports)
+    # The outcome has Python's words: a cache has it for kernels of all names.
+    warnings, reports = (tuple(kernel_text(each, job.kernel) for each in texts) for texts in (outcome.warnings, outcome.reports))
+    return JobResult(job, status, outcome.seconds, warnings, failure, reports)
 
 
 def failure_of(job: Job, outcome: Outcome) -> Failure:

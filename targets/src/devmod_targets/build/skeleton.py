@@ -158,10 +158,10 @@ def manifest_text(
     kinds = [Target.parse(text).kind for text in targets]
 
     def is_for(spec: TargetSpec, source: str) -> bool:
-        suffix = suffix_of(source)
-        return suffix in spec.languages and (bool(kinds) or is_own(spec, suffix))  # CUDA C++ for rocm is a choice of the user's
+        return suffix_of(source) in spec.languages
 
-    specs = [spec for spec in _specs(kinds) if any(is_for(spec, source) for source in sources)]
+    # CUDA C++ alone makes no target of rocm: that is a choice of the user's.
+    specs = [spec for spec in _specs(kinds) if any(is_for(spec, each) and (kinds or is_own(spec, suffix_of(each))) for each in sources)]
     targets = targets or [_example(spec, sources) for spec in specs]
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:

@@ -135,7 +135,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
     if "libclang" in _WHEELS[kind] and "libclang" not in installed and package_folders("clang"):
         return ""  # the library of another package, whose version is unknown
     parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
-    files = [path for name in (*_PROGRAMS.get(kind, ()), *(("slangc",) if is_slang else ())) if (path := find_program(name))]
+    files = [path for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
     files += libraries_of(files, SHADER_LIBRARIES)
     if kind == "webgpu":
         from devmod_targets.webgpu._naga import find_package

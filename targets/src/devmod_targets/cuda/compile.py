@@ -16,6 +16,7 @@ from devmod_readers.options.cuda import check_options, check_values, writes_fold
 from devmod_targets._included import unresolved_names
 from devmod_targets._text import find_code
 from devmod_targets.authoring import CompileRequest, Payload, complete_source, warn_caller
+from devmod_targets.authoring._request import arch_hint
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._binary import join, wrap_binary
@@ -311,7 +312,8 @@ def _known_arch(arch: str, compiler: ModuleType) -> str:
         return _CHECKED if _CHECKED in known else known[-1]
     if arch not in known:
         name = f"{compiler.TITLE} {'.'.join(map(str, compiler.version()))}"
-        raise CompileError(f"{name} does not support the architecture {arch!r}; it supports {_short(known)}", kind="cuda")
+        hint = arch_hint(arch, "sm_", known.__contains__)
+        raise CompileError(f"{name} does not support the architecture {arch!r}; it supports {_short(known)}{hint}", kind="cuda")
     return arch
 
 

@@ -11,6 +11,7 @@ from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_files
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.authoring._process import compiler_folder
+from devmod_targets.authoring._request import arch_hint
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import element_type
 from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
@@ -205,7 +206,8 @@ def _arch(request: CompileRequest) -> str:
     target = request.target
     check_target_options(target, ("arch",))
     if target.arch not in ARCHS:
-        raise request.error(f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}")
+        text = f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}"
+        raise request.error(text + arch_hint(target.arch, "v", ARCHS.__contains__))
     return str(target.arch)
 
 

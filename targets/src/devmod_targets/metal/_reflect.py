@@ -37,7 +37,7 @@ from devmod_targets.authoring.const_casts import may_cast, written_param, writte
 from devmod_targets.authoring.instances import template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from devmod import Member
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
@@ -388,9 +388,10 @@ class KernelReader:
         return kernels
 
     @cached_property
-    def _written(self) -> Container[Any]:
+    def _written(self) -> Mapping[Any, str]:
         """The result of `written_parameters` for the program."""
-        return written_parameters(self._library, (each for _, each in declarations(self._unit.cursor, is_in(MAIN))))
+        own = (each for _, each in declarations(self._unit.cursor, is_in(MAIN)))
+        return {place: metal_spelling(each) for place, each in written_parameters(self._library, own, {MAIN: self._name}).items()}
 
     def _attributes(self, cursor: Any) -> dict[str, str]:
         """Return the attributes of a declaration, as `Rewritten` has written them: the word and the text in its parentheses."""

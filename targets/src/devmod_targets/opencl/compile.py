@@ -119,7 +119,7 @@ _OTHER_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", r
 _VALUE_PREFIXES = b"=+-*%&|^<>!~?[(,"
 _NOT_FOUND = re.compile("error: '[^']*' file not found$")
 _LABEL = re.compile(": (?:error|warning): ")
-_NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add the option -cl-std=CL2.0"
+_NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add options=['-cl-std=CL2.0']"
 _BUILTIN = (
     "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. Some drivers refuse such a kernel. Rename it"
 )

@@ -19,7 +19,7 @@ from devmod_targets.authoring import CompileRequest, Payload, complete_source, m
 from devmod_targets.authoring._declared import argument_bytes, value_groups
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring._process import compiler_folder
-from devmod_targets.authoring._request import target_format
+from devmod_targets.authoring._request import arch_hint, target_format
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import VECTOR_ELEMENTS, VIRTUAL_FOLDER, element_type, type_kind
 from devmod_targets.authoring.clang_build import (
@@ -126,23 +126,22 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             else [*machine, "-nogpulib", "-Wno-override-module"]
         )
         flags = [*target_flags, *version, *device_library, *options.flags]
-        if language != "assembler":
+        code, undefined = b"", None
+        while not code:
             try:
-                text["asm"], warnings, reports = build.compile(flags, options.defines)
-            except CompileError as error:
-                if language != "hip":
-                    raise
-                # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
-                added = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else [])]
-                flags += added
-                try:
+                if language != "assembler":
                     text["asm"], warnings, reports = build.compile(flags, options.defines)
-                except CompileError as last:
-                    raise explain_cuda(_explain_textures(last, request), request) from None
-        try:
-            code = build.link([*machine, *version], _LINK)
-        except CompileError as error:
-            raise explain_cuda(_explain_undefined(error, request, has_library=bool(modules)), request) from None
+                code = build.link([*machine, *version], _LINK)
+            except CompileError as error:
+                # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
+                needed = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else []), *_own_integers(error)]
+                new = [flag for flag in needed if flag not in added] if language == "hip" else []
+                undefined = error if _UNDEFINED.search(error.log) else undefined
+                if not new:  # the other declarations may clash with the program's, which is no reason for an undefined symbol
+                    explained = _explain_textures(undefined or error, request)
+                    raise explain_cuda(_explain_undefined(explained, request, has_library=bool(modules)), request) from None
+                added += new
+                flags += new
         ir = text.get("ll", "")
         if request.data or (language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))):
             ir = build.llvm_ir(flags, options.defines)
@@ -271,7 +270,7 @@ def _arch(request: CompileRequest) -> str:
     if not _ARCH.fullmatch(target.arch):
         raise request.error(
             f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected a name such as gfx90a, gfx1100, "
-            "gfx942:xnack- or gfx11-generic"
+            f"gfx942:xnack- or gfx11-generic{arch_hint(target.arch, 'gfx', _ARCH.fullmatch)}"
         )
     return str(target.arch)
 
@@ -334,6 +333,8 @@ _LIBCPP_HAS_UNICODE _LIBCPP_HAS_WIDE_CHARACTERS _LIBCPP_HAS_NO_STD_MODULES _LIBC
 _LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE _LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE
 _LIBCPP_ENABLE_EXPERIMENTAL __GLIBC_MINOR__=31 DEVMOD_STANDARD_LIBRARY
 """
+#: clang's note about a type of the program, such as ``typedef long long int64_t``, that differs from the one in stdint.h.
+_OWN_INTEGER = re.compile(r"^(?:.*[/\\])?stdint\.h:\d+:\d+: note: previous definition is here", re.MULTILINE)
 _MISSING_HEADER = re.compile(r"fatal error: '([\w./]+)' file not found")
 
 
@@ -346,6 +347,11 @@ def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
         return []
     defines = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
     return [*defines, *(part for each in folders for part in ("-isystem", each)), f"-fmacro-prefix-map={root}{os.sep}="]
+
+
+def _own_integers(error: CompileError) -> list[str]:
+    """Return the flag for a program that defines the types of stdint.h itself, as one for NVRTC and hiprtc may."""
+    return ["-DDEVMOD_OWN_INTEGERS"] if _OWN_INTEGER.search(error.log) else []
 
 
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build compiles it too, for errors and signatures.

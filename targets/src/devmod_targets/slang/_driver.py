@@ -1,33 +1,28 @@
-"""Slang's compiler: the library of the wheel slangpy, in a process of its own, or the program slangc in PATH.
+"""Slang's compiler: the library of the wheel slangpy, in a process of its own.
 
 `translate` gives each compute entry point of a source in the language of a target, with Slang's reflection of it.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Origin
-from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
-from devmod_targets._executables import version_of
 from devmod_targets._text import dropped_print
 from devmod_targets.authoring import _library, options_and_defines, warn_caller
-from devmod_targets.authoring._process import compiler_folder, dependencies, digests_of, run_program
+from devmod_targets.authoring._process import digests_of
 from devmod_targets.slang._slang_process import symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from devmod_targets.authoring import CompileRequest, Payload
 
-_WHEEL, _PROGRAM = "slangpy", "slangc"
+_WHEEL = "slangpy"
 _EXTRA = "devmod-core[build-slang]"
 _LIBRARY = r"(?:lib)?slang-compiler\.[\w.-]*(?:so|dylib|dll)[\w.-]*"
 #: The options of Slang. Others are those of the kind's own compiler.
@@ -39,8 +34,6 @@ _PLAIN_NAME = re.compile(r"\w[\w.-]{0,200}")
 #: The qualifier of matrices, outside of comments.
 _COLUMN_MAJOR = re.compile(r"//[^\n]*|/\*.*?\*/|\b(column_major)\b", re.DOTALL)
 _DEFINE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-#: The error about a generic entry point without arguments.
-_GENERIC = "E38014"
 #: The file of a message.
 _PLACE = re.compile(r"^\s*--> ([^:\n]+):\d+", re.MULTILINE)
 #: The messages about an instance that is none.
@@ -82,7 +75,7 @@ class Translation(NamedTuple):
     entries
         The entry points in the order of the source, then the instances.
     toolchain
-        For the origin: "slangpy 0.43.1 (slang 2026.12)" or "slangc 2026.14.1".
+        For the origin: "slangpy 0.43.1 (slang 2026.12)".
     options
         For the origin: Slang's options and the defines.
     rest
@@ -124,7 +117,7 @@ def translate(
     target, options
         Slang's name of the target, such as "wgsl" or "cuda", and further options of slangc for it.
     preludes
-        The text before the output instead of Slang's own, by the number of the language: 5 for C++, 6 for CUDA. Only the library sets it.
+        The text before the output instead of Slang's own, by the number of the language: 5 for C++, 6 for CUDA.
     together
         Whether the entry points become one code instead of one each.
     check
@@ -134,25 +127,22 @@ def translate(
     Raises
     ------
     ToolchainNotFoundError
-        Neither the wheel nor the program is installed.
+        The wheel is not installed.
     CompileError
         The source has errors, or no entry point.
     """
     remaining, defines = options_and_defines(request)
-    wanted = ""
     own: list[str] = []
     rest: list[str] = []
     for option in remaining:
-        if option.startswith("--compiler="):
-            wanted = option.partition("=")[2]
-        elif option == "-matrix-layout-column-major":
+        if option == "-matrix-layout-column-major":
             raise request.error(f"the option {option!r} is not supported: matrices of arguments have rows. Omit it, and use transpose()")
         else:
             (own if _OPTIONS.fullmatch(option) else rest).append(option)
     for name in defines:
         if not _DEFINE.fullmatch(name):
             raise request.error(f"the define {name!r} has parameters, which Slang's -D does not take: write a #define in the source")
-    recorded = [*([f"--compiler={wanted}"] if wanted else []), *own, *(f"-D{name}={value}" for name, value in defines.items())]
+    recorded = [*own, *(f"-D{name}={value}" for name, value in defines.items())]
     file = request.name if _PLAIN_NAME.fullmatch(request.name) else "source.slang"
     roots = [each for each in (request.folder, *request.include) if each]
     arguments = ["-target", target, "-line-directive-mode", "none"]
@@ -160,20 +150,15 @@ def translate(
     arguments += [part for root in roots for part in ("-I", root)]
     arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *options]
     instances = [_check_instance(request, text) for text in request.name_expressions]
-    tool: _Library | _Slangc = _find(request, wanted, preludes or {})
-    try:
-        with tool.folder() as folder:
-            status, programs, instances, paths, log = tool.run(os.path.join(folder, file), arguments, instances, together=together)
-            texts = _Messages(request, target, log, file, (folder, *roots))
-            if status:  # there is no list of files, and the messages have lines of them
-                paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
-            read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
-            read = [path for path in dict.fromkeys(read) if path != os.path.join(folder, file)]
-    except OSError as error:
-        if isinstance(error, CompileError):
-            raise
-        raise request.error(f"cannot compile {request.name}: a temporary file or folder cannot be used: {error.strerror}") from error
-    files = digests_of(read, tool.folders)
+    tool = _find(request, preludes or {})
+    # The source is not written. Its folder is a file, so no name in an include leads beside the source.
+    folder = tool.path
+    status, programs, instances, paths, log = tool.run(os.path.join(folder, file), arguments, instances, together=together)
+    texts = _Messages(request, target, log, file, (folder, *roots))
+    if status:  # there is no list of files, and the messages have lines of them
+        paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
+    read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
+    files = digests_of([path for path in dict.fromkeys(read) if path != os.path.join(folder, file)], (os.path.dirname(folder),))
     sources = {request.name: _digest(request), **_names(request, files, roots)}
     _check_matrices(request, files)
     entries = [each for program in programs for each in _entries(request, *program)]
@@ -364,25 +349,17 @@ class _Messages:
             texts.append(text)
 
 
-# -- The two ways to run Slang.
+# -- Run Slang.
 
 
 #: The status, the reflection and the code of each program, the instances among the entry points, the files that were read, the messages.
 _Result = tuple[int, "list[_Program]", "list[str]", "list[str]", str]
 
 
-def _find(request: CompileRequest, wanted: str, preludes: Mapping[int, str]) -> _Library | _Slangc:
-    if wanted not in ("", _WHEEL, _PROGRAM):
-        raise request.error(f"the option '--compiler={wanted}' is invalid for Slang; expected {_WHEEL} or {_PROGRAM}")
-    if wanted == _PROGRAM and preludes:
-        raise request.error(f"the option '--compiler={_PROGRAM}' is invalid: {_PROGRAM} cannot replace the text before its output; omit it")
-    path = _library.find_library(_WHEEL, _LIBRARY) if wanted != _PROGRAM else ""
-    if path:
+def _find(request: CompileRequest, preludes: Mapping[int, str]) -> _Library:
+    if path := _library.find_library(_WHEEL, _LIBRARY):
         return _Library(request, path, preludes)
-    program = find_program(_PROGRAM) if wanted != _WHEEL and not preludes else ""
-    if program:
-        return _Slangc(request, program)
-    missing = f"{_PROGRAM} is not in PATH" if wanted == _PROGRAM else not_installed(_WHEEL, _EXTRA, _WHEEL)
+    missing = not_installed(_WHEEL, _EXTRA, _WHEEL)
     raise ToolchainNotFoundError(f"cannot compile the Slang source {request.name}: {missing}", kind=request.target.kind)
 
 
@@ -390,27 +367,22 @@ class _Library:
     """The library of the wheel slangpy."""
 
     def __init__(self, request: CompileRequest, path: str, preludes: Mapping[int, str]) -> None:
-        self._request, self._path, self._preludes = request, path, preludes
+        self._request, self.path, self._preludes = request, path, preludes
         self._version = ""
-        self.folders = (os.path.dirname(path),)
 
     @property
     def toolchain(self) -> str:
         """The name and the version of the wheel and of Slang."""
-        return f"{_library.wheel_version(_WHEEL, self._path)} (slang {self._version})"
-
-    def folder(self) -> AbstractContextManager[str]:
-        """Return the folder of the source, which is not written: a file, so no name in an ``#include`` leads beside the source."""
-        return nullcontext(self._path)
+        return f"{_library.wheel_version(_WHEEL, self.path)} (slang {self._version})"
 
     def run(self, file: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
         """Translate the source, whose path is `file`."""
         status, (head, *parts), log = _library.ask_library(
             self._request.target.kind,
-            f"the library of {_library.wheel_version(_WHEEL, self._path)} cannot process {self._request.name}",
+            f"the library of {_library.wheel_version(_WHEEL, self.path)} cannot process {self._request.name}",
             f"The source{' or name_expressions=' if instances else ''} may cause a fault of Slang",
             # Its answers do not depend on the requests before, and a fork takes as long as Slang itself.
-            {"module": "devmod_targets.slang._slang_process", "forks": False, "library": self._path},
+            {"module": "devmod_targets.slang._slang_process", "forks": False, "library": self.path},
             {
                 "file": file,
                 "arguments": [*arguments, "-no-codegen"],
@@ -423,59 +395,3 @@ class _Library:
         about = json.loads(head)
         self._version = about["version"]
         return status, list(zip(parts[::2], parts[1::2], strict=True)), about["instances"], about["files"], log
-
-
-class _Slangc:
-    """The program slangc. It runs once for the names of the entry points, and once for each."""
-
-    def __init__(self, request: CompileRequest, path: str) -> None:
-        self._request, self._path = request, path
-        prefix = os.path.dirname(os.path.dirname(os.path.realpath(path)))
-        self.folders = tuple(glob.glob(f"{glob.escape(prefix)}/*/slang-standard-module*"))
-
-    @property
-    def toolchain(self) -> str:
-        """The name and the version."""
-        return f"{_PROGRAM} {version_of(self._path, lambda: self._run(os.sep, ['-v'])[1].strip()) or 'unknown'}"
-
-    def folder(self) -> AbstractContextManager[str]:
-        """Return an empty folder for the source and the outputs."""
-        return compiler_folder()
-
-    def run(self, file: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
-        """Translate the source, which is written to the path `file`."""
-        assert not together
-        with open(file, "w", encoding="utf-8", newline="") as source:
-            source.write(self._request.text)
-        folder = os.path.dirname(file)
-        arguments = ["-lang", "slang", os.path.basename(file), *arguments]
-        status, log = self._run(folder, [*arguments, "-no-codegen", "-reflection-json", "all.json"])
-        programs: list[_Program] = []
-        paths: list[str] = []
-        names = [] if status else [each.name for each in _entries(self._request, _read(folder, "all.json"), b"")]
-        instances = [each for each in instances if each not in names]
-        generic = {each.partition("<")[0].strip() for each in instances if "<" in each}
-        for name in (*(each for each in names if each not in generic), *instances):
-            outputs = ["-entry", name, "-stage", "compute", "-o", "out", "-reflection-json", "out.json", "-depfile", "out.d"]
-            status, messages = self._run(folder, [*arguments, *outputs])
-            if _GENERIC in messages and name not in instances:
-                status = 0
-                continue
-            log += messages
-            if status:
-                break
-            programs.append((_read(folder, "out.json"), _read(folder, "out")))
-            paths += dependencies(_read(folder, "out.d").decode("utf-8", "replace"))
-        return status, programs, list(instances), paths, log
-
-    def _run(self, folder: str, arguments: Sequence[str]) -> tuple[int, str]:
-        return run_program([self._path, *arguments], folder, name=_PROGRAM, kind=self._request.target.kind)
-
-
-def _read(folder: str, name: str) -> bytes:
-    """Return a file, which the next run of slangc writes anew."""
-    path = os.path.join(folder, name)
-    with open(path, "rb") as file:
-        data = file.read()
-    os.unlink(path)
-    return data

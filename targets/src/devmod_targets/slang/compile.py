@@ -32,7 +32,7 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     Raises
     ------
     ToolchainNotFoundError
-        Neither the wheel slangpy nor slangc is installed.
+        The wheel slangpy is not installed.
     CompileError
         The source has errors, or the kind lacks something that it uses. `log` contains Slang's messages.
     """

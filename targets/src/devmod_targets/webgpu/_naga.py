@@ -144,9 +144,20 @@ def _run(command: list[str], folder: str, text: str) -> subprocess.CompletedProc
     """Run a program; return None if it cannot be run or exceeds the time limit."""
     import subprocess
 
+    from devmod.worker import guarded_group
+
     try:
-        return subprocess.run(  # noqa: S603 - a program on the user's PATH
-            command, cwd=folder, input=text, capture_output=True, timeout=_TIMEOUT, check=False, encoding="utf-8", errors="replace"
-        )
+        with guarded_group() as group:
+            return subprocess.run(  # noqa: S603 - a program on the user's PATH
+                command,
+                cwd=folder,
+                input=text,
+                capture_output=True,
+                timeout=_TIMEOUT,
+                check=False,
+                encoding="utf-8",
+                errors="replace",
+                process_group=group,
+            )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -82,6 +82,8 @@ size_t image_size(const void *image);
 void *image_copy(const void *image, size_t *size);
 /* Read kernels and globals of a cubin into *module. */
 CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
+/* Return whether cubins are loaded: their launches do nothing. Otherwise a fatbin's PTX is, as by a device without a cubin for it. */
+bool takes_cubins(void);
 /* Set *member to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX that it takes), with a zero behind it. */
 CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */

@@ -15,6 +15,11 @@ typedef struct {
 
 enum { MEMBER_PTX = 1, MEMBER_CUBIN = 2, MEMBER_COMPRESSED = 0x2000 | 0x8000 };
 
+bool takes_cubins(void)
+{
+    return setting_number("skip_cubins", 0);
+}
+
 CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size)
 {
     FatbinHeader header;
@@ -28,7 +33,7 @@ CUresult fatbin_member(const unsigned char *image, int arch, void **member, size
         memcpy(&entry, data, sizeof entry);
         CHECK(entry.header_size >= 64 && inside((size_t)(end - data), entry.header_size, entry.size), CUDA_ERROR_INVALID_IMAGE);
         int own = (int)entry.arch, rank = -1;
-        if (entry.kind == MEMBER_CUBIN && own / 10 == arch / 10 && own <= arch)
+        if (entry.kind == MEMBER_CUBIN && takes_cubins() && own / 10 == arch / 10 && own <= arch)
             rank = 1000 + own;
         else if (entry.kind == MEMBER_PTX && own <= arch)
             rank = own;

@@ -16,7 +16,7 @@ static int run_launch(Op *op)
     }
     Function *function = launch->function;
     if (!function->module->ptx)
-        return 0; /* the setting "skip_cubins": submit_launch has refused it otherwise */
+        return 0; /* the setting "skip_cubins": its module is not loaded otherwise */
     Bytes request = {0}, response;
     char *message;
     put_u32(&request, WORKER_LAUNCH);
@@ -133,10 +133,6 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
         .block = {config->blockDimX, config->blockDimY, config->blockDimZ}, .shared = config->sharedMemBytes, .cooperative = cooperative,
     };
     CUresult code = fill_launch(launch, config, params, extra);
-    if (!code && !function->module->ptx && !setting_number("skip_cubins", 0)) {
-        explain("%s: the stand-in driver checks a cubin and does not execute it", function->kernel->name);
-        code = CUDA_ERROR_NOT_SUPPORTED;
-    }
     if (code) {
         op_free(op);
         return code;

@@ -87,6 +87,11 @@ static CUresult load_copy(Module *module, const void *image, size_t size, char *
         result = cubin_read(image, size, module);
     if (!result && kind == IMAGE_CUBIN && (module->arch / 10 != arch / 10 || module->arch > arch))
         result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    else if (!result && kind == IMAGE_CUBIN && !takes_cubins()) {
+        snprintf(log, log_size, "the stand-in driver executes PTX alone");
+        explain("%s: load PTX, or set skip_cubins", log);
+        result = CUDA_ERROR_NO_BINARY_FOR_GPU; /* so that devmod tries the next candidate of a file, which may be PTX */
+    }
     return result ? result : place_globals(module);
 }
 

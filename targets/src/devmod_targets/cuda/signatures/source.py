@@ -23,7 +23,7 @@ from devmod_targets.cuda.signatures.prelude import conditions_agree
 from devmod_targets.cuda.signatures.types import cuda_element_type, incomplete_name, without_inline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring.clang import Libclang
@@ -156,7 +156,7 @@ class SourceKernels:
             self.is_certain = not fatal and conditions_agree(text, options, known)
             self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
         self._main, self._program, self._unit = main, text.encode(), unit
-        self._with_bodies = with_bodies
+        self._with_bodies, self._names = with_bodies, names
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
 
@@ -182,11 +182,12 @@ class SourceKernels:
                     self.by_signature[key] = entry
 
     @cached_property
-    def written_parameters(self) -> Container[Any]:
+    def written_parameters(self) -> Mapping[Any, str]:
         """The result of `written_parameters` for the program."""
         if not may_cast(self.text):
-            return ()
-        return written_parameters(self.library, (each for _, each in declarations(self._with_bodies().cursor, is_in(self._main))))
+            return {}
+        own = (each for _, each in declarations(self._with_bodies().cursor, is_in(self._main)))
+        return written_parameters(self.library, own, self._names)
 
     def global_types(self, ptx: str) -> dict[str, list[Any]]:
         """Return the types of the global variables of a binary, if they are the compiler's."""

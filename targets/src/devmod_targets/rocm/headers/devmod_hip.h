@@ -3,10 +3,13 @@
  * It uses clang's built-in functions of amdgcn. docs/rocm.md lists its functions, and the errors of the math functions.
  */
 #pragma once
+#pragma clang system_header /* a program has no warnings about it, as about the header that hipcc includes */
 #include <float.h>
 #include <limits.h>
 #include <stddef.h>
+#ifndef DEVMOD_OWN_INTEGERS /* the program defines int64_t and its like */
 #include <stdint.h>
+#endif
 
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
@@ -147,33 +150,38 @@ template <class T> devmod_function T devmod_shuffle(T value, int lane)
     __builtin_memcpy(&value, words, sizeof(T));
     return value;
 }
+/* A program may have its own template of this form: that is another function, and clang prefers this one. */
+#define DEVMOD_GENERIC __attribute__((enable_if(true, "")))
 #define DEVMOD_WIDTH                                                                                             \
     __attribute__((diagnose_if(width > DEVMOD_WARP, "the width of a shuffle is at most the number of lanes of a wave, which is 32 here", "error")))
-template <class T> devmod_function T __shfl(T value, int source, int width = warpSize) DEVMOD_WIDTH
+template <class T> devmod_function T __shfl(T value, int source, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC
 {
     int self = __lane_id();
     return devmod_shuffle(value, (source & (width - 1)) + (self & ~(width - 1)));
 }
-template <class T> devmod_function T __shfl_up(T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH
+template <class T> devmod_function T __shfl_up(T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC
 {
     int self = __lane_id(), source = self - (int)delta;
     return devmod_shuffle(value, devmod_source(source, width, source >= (self & ~(width - 1))));
 }
-template <class T> devmod_function T __shfl_down(T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH
+template <class T> devmod_function T __shfl_down(T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC
 {
     int self = __lane_id();
     return devmod_shuffle(value, devmod_source(self + (int)delta, width, (self & (width - 1)) + (int)delta < width));
 }
-template <class T> devmod_function T __shfl_xor(T value, int mask, int width = warpSize) DEVMOD_WIDTH
+template <class T> devmod_function T __shfl_xor(T value, int mask, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC
 {
     int self = __lane_id(), source = self ^ mask;
     return devmod_shuffle(value, devmod_source(source, width, source < ((self + width) & ~(width - 1))));
 }
-template <class M, class T> devmod_function T __shfl_sync(M, T value, int source, int width = warpSize) DEVMOD_WIDTH { return __shfl(value, source, width); }
-template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH { return __shfl_up(value, delta, width); }
-template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH { return __shfl_down(value, delta, width); }
-template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) DEVMOD_WIDTH { return __shfl_xor(value, mask, width); }
-/* -- atomics: relaxed, for the block, the device or the system. The second argument is converted to the type of the first. */
+template <class M, class T> devmod_function T __shfl_sync(M, T value, int source, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC { return __shfl(value, source, width); }
+template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC { return __shfl_up(value, delta, width); }
+template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC { return __shfl_down(value, delta, width); }
+template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) DEVMOD_WIDTH DEVMOD_GENERIC { return __shfl_xor(value, mask, width); }
+/* -- atomics: relaxed, for the block, the device or the system. The second argument is converted to the type of the first.
+ *
+ * The overloads are those of AMD's header. The templates are for all other types, such as long long.
+ */
 
 template <class T> struct devmod_identity { typedef T type; };
 #define DEVMOD_ATOMIC(name, operation, suffix, scope)                                                            \
@@ -181,6 +189,11 @@ template <class T> struct devmod_identity { typedef T type; };
     {                                                                                                            \
         return operation(address, value, __ATOMIC_RELAXED, scope);                                               \
     }
+#define DEVMOD_OVERLOAD(T, name) devmod_function T name(T *address, T value) { return name<T>(address, value); }
+#define DEVMOD_INTEGERS(name) DEVMOD_OVERLOAD(int, name) DEVMOD_OVERLOAD(unsigned, name) DEVMOD_OVERLOAD(unsigned long, name) DEVMOD_OVERLOAD(unsigned long long, name)
+#define DEVMOD_FLOATS(name) DEVMOD_OVERLOAD(float, name) DEVMOD_OVERLOAD(double, name)
+#define DEVMOD_NUMBERS(name) DEVMOD_INTEGERS(name) DEVMOD_FLOATS(name)
+#define DEVMOD_CAS(T, name) devmod_function T name(T *address, T expected, T desired) { return name<T>(address, expected, desired); }
 #define DEVMOD_ATOMICS(suffix, scope)                                                                            \
     DEVMOD_ATOMIC(atomicAdd, __hip_atomic_fetch_add, suffix, scope)                                              \
     DEVMOD_ATOMIC(atomicExch, __hip_atomic_exchange, suffix, scope)                                              \
@@ -198,6 +211,11 @@ template <class T> struct devmod_identity { typedef T type; };
         __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED, scope); \
         return expected;                                                                                         \
     }                                                                                                            \
+    DEVMOD_NUMBERS(atomicAdd##suffix) DEVMOD_NUMBERS(atomicSub##suffix) DEVMOD_NUMBERS(atomicExch##suffix) DEVMOD_NUMBERS(atomicMin##suffix) \
+    DEVMOD_NUMBERS(atomicMax##suffix) DEVMOD_OVERLOAD(long long, atomicMin##suffix) DEVMOD_OVERLOAD(long long, atomicMax##suffix) \
+    DEVMOD_INTEGERS(atomicAnd##suffix) DEVMOD_INTEGERS(atomicOr##suffix) DEVMOD_INTEGERS(atomicXor##suffix)      \
+    DEVMOD_CAS(int, atomicCAS##suffix) DEVMOD_CAS(unsigned, atomicCAS##suffix) DEVMOD_CAS(unsigned short, atomicCAS##suffix) DEVMOD_CAS(float, atomicCAS##suffix) \
+    DEVMOD_CAS(unsigned long, atomicCAS##suffix) DEVMOD_CAS(unsigned long long, atomicCAS##suffix) DEVMOD_CAS(double, atomicCAS##suffix) \
     devmod_function unsigned atomicInc##suffix(unsigned *address, unsigned limit)                                \
     {                                                                                                            \
         unsigned before = *address, seen;                                                                        \

@@ -93,7 +93,7 @@ DEVMOD_REDUCE(__reduce_xor_sync, a ^ b)
 
 /* -- loads and stores with hints for the cache, and clocks */
 
-#define DEVMOD_LOAD(name, expression) template <class T> devmod_function T name(const T *address) { return expression; }
+#define DEVMOD_LOAD(name, expression) template <class T> devmod_function T name(const T *address) DEVMOD_GENERIC { return expression; }
 #define DEVMOD_STORE(name) template <class T> devmod_function void name(T *address, typename devmod_identity<T>::type value) { *address = value; }
 DEVMOD_LOAD(__ldg, *address)
 DEVMOD_LOAD(__ldca, *address)
@@ -115,7 +115,9 @@ devmod_function void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
 DEVMOD_ATOMICS(_block, __HIP_MEMORY_SCOPE_WORKGROUP)
 DEVMOD_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM)
 template <class T> devmod_function T unsafeAtomicAdd(T *address, typename devmod_identity<T>::type value) { return atomicAdd(address, value); }
+DEVMOD_FLOATS(unsafeAtomicAdd)
 template <class T> devmod_function T safeAtomicAdd(T *address, typename devmod_identity<T>::type value) { return atomicAdd(address, value); }
+DEVMOD_FLOATS(safeAtomicAdd)
 
 /* -- integers */
 

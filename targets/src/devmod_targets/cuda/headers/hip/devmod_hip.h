@@ -37,11 +37,17 @@ template <class T> devmod_function unsigned long long devmod_match_all(T value, 
 {
     return __match_all_sync(__activemask(), value, is_equal);
 }
-/* No program has a definition: the call is an error of the build. PTX would ignore all but the last five bits of the width. */
+/* No program has a definition: the call is an error of the build. PTX would ignore all but the last five bits of the width. NVRTC 13.0
+   cannot tell whether a width is a constant: the launch fails then. */
 extern "C" __device__ void devmod_a_shuffle_has_at_most_32_lanes();
+#if __has_builtin(__builtin_constant_p)
+#define devmod_is_constant(value) __builtin_constant_p(value)
+#else
+#define devmod_is_constant(value) false
+#endif
 devmod_function void devmod_check_width(int width)
 {
-    if (__builtin_constant_p(width) && width > 32)
+    if (devmod_is_constant(width) && width > 32)
         devmod_a_shuffle_has_at_most_32_lanes();
     else if (width > 32)
         __trap();

@@ -70,8 +70,8 @@ def _serve(module: Module, file: Path, shown: str, port: int, no_open: bool) -> 
 def _serve_plain(file: Path, shown: str, port: int, no_open: bool) -> None:
     """Serve a file without compressed bytes until Ctrl-C."""
     from devmod.commands import echo
-    from devmod_webgpu._page import page
-    from devmod_webgpu._serve import Server
+    from devmod_readers.view._page import page
+    from devmod_readers.view._serve import Server
 
     server = Server(file.resolve(), page(), port, secrets.token_urlsafe(16))
     echo(f"{shown} is shown at {server.url}")

@@ -11,20 +11,20 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PACKAGE = Path("src") / "devmod_webgpu"
+PACKAGE = Path("src") / "devmod_readers" / "view"
 #: The suffixes of the page's files. Other files are not added.
 SUFFIXES = (".html", ".css", ".js", ".svg", ".png", ".devmod", ".txt")
 
 
 class Page(BuildHookInterface[Any]):
-    """Adds each file of the page to ``devmod_webgpu/_web``."""
+    """Adds each file of the page to ``devmod_readers/view/_web``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the files before hatchling builds. An editable installation serves the source tree."""
         root = Path(self.root)
         if version == "editable" or (root / PACKAGE / "_web").is_dir():  # an sdist already has the files
             return
-        package = PACKAGE if self.target_name == "sdist" else Path("devmod_webgpu")
+        package = PACKAGE if self.target_name == "sdist" else Path(*PACKAGE.parts[1:])
         for name, source in runpy.run_path(str(root / PACKAGE / "_page.py"))["PAGE"].items():
             place = (root / source).resolve(strict=True)
             for file in sorted(place.rglob("*")) if place.is_dir() else [place]:

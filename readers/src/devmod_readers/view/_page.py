@@ -12,13 +12,13 @@ def page() -> dict[str, Path]:
     web = _HERE / "_web"
     if web.is_dir():  # in a wheel; hatch_build.py adds the folder
         return {"": web}
-    project = _HERE.parent.parent
+    project = _HERE.parent.parent.parent
     return {name: project / path for name, path in PAGE.items()}
 
 
 #: The parts of the page in the source tree, relative to the folder of this distribution. hatch_build.py reads this table.
 PAGE = {
-    "": "../../browser/page",
-    "devmod-webgpu": "../../browser/js/src",
-    "lake.png": "../../examples/images/lake.png",
+    "": "../browser/page",
+    "devmod-webgpu": "../browser/js/src",
+    "lake.png": "../examples/images/lake.png",
 }
