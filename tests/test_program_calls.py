@@ -1013,7 +1013,9 @@ def test_an_array_beyond_a_limit_is_refused_before_the_first_launch(kind: str, l
     if most > 1 << 28:
         pytest.skip("the limit is too large for a test")
     steps = [NORMALIZE["steps"][0].replace("sums=sums", f"sums={name}") for name in ("u", "large")]
-    f = in_place(kind, inputs=["x: float32[rows, columns]"], outputs=[], temporaries=[f"large: float32[{most // 4 + 1}]"], steps=steps)
+    f = in_place(
+        kind, inputs=["x: float32[rows, columns]"], outputs=[], temporaries=[f"large: float32[rows + {most // 4 - 4}]"], steps=steps
+    )
     x, u = device.from_numpy(X), device.zeros(5, "float32")
     stream = device.stream()  # which keeps the large buffer
     for call in (lambda: f(x, u, stream=stream), lambda: f.bind(x, u)):

@@ -560,7 +560,7 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 else:
                     results = _results_of_program(function, launched, len(program.steps))
                     run = partial(_arrays_with, function, host, device, launch, request["written"])
-                    images = {each.name for each in program.arrays() if each.format and IMAGE_FORMATS[each.format].sample == "float"}
+                    images = {each.name for each in program.arrays.values() if each.format and IMAGE_FORMATS[each.format].sample == "float"}
                     if text := unwritten(run, partial(_difference, images, *request["tolerance"])):
                         yield {"outcome": "unwritten", "text": text, "numbers": numbers}
                         return
