@@ -138,7 +138,7 @@ class RandomProgram:
         self.lengths |= {name: random.choice(list(_EXPRESSIONS)) for name in written}
         for name in self.updates:
             self.lengths[name] = random.choice(["n", "m"])
-        self.cleared = [name for name in self.temporaries if random.random() < 0.3]
+        self.cleared = [name for name in (*self.temporaries, *self.outputs) if random.random() < 0.3]
         self.steps: list[Step] = []
         readable = [*self.inputs, *self.updates, *self.constants, *self.cleared]
         targets = [random.choice(written) for _ in range(random.randint(1, 12))]
