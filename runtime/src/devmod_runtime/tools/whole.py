@@ -1,4 +1,4 @@
-"""Programs that `devmod.verify` launches as a whole: with new memory of two fillings, and long ones between the zones of a guard."""
+"""Long programs that `devmod.verify` launches as a whole between the zones of a guard."""
 
 from __future__ import annotations
 
@@ -13,55 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.observed import Methods
 
 #: The most steps of a program that are launched and compared one by one.
 MOST_STEPS = 1024
-#: The bytes of new memory in the two launches: a float32 of them is -4.2e37 and 0.05, so that neither its square nor its sign hides it.
-_FILLINGS = 0xFD, 0x3D
-
-
-def filled(value: int) -> Methods:
-    """Return what gives each new output and each temporary of a program memory of its own, with a value in each byte."""
-
-    def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
-        def new(self: ProgramCall, declared: Any) -> Any:
-            array = original(self, declared)
-            if nbytes := self._shapes.nbytes[declared.name]:
-                content = memoryview(bytes([value]) * nbytes)
-                if declared.format:
-                    self._device.write_image(array, content, self._stream)
-                else:
-                    self._device.write(array.memory, content, self._stream)
-            return array
-
-        return new
-
-    def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
-        _launch(self, self._named(arrays, ()))
-
-    return {(ProgramCall, "_new"): make_new, (ProgramCall, "_launch"): lambda _: launch}
-
-
-def unwritten(run: Callable[[Methods], Mapping[str, Any]], compare: Callable[[str, Any, Any], Difference]) -> str:
-    """Return where the results of a program depend on what its new memory had before, as a clause; "" if they do not.
-
-    `run` calls the program with replaced methods, and returns its results. Results that differ with one filling too depend on
-    something else, such as the order of the threads.
-    """
-    results = [run(filled(value)) for value in _FILLINGS]
-    for name in results[0]:
-        difference = compare(name, results[1][name], results[0][name])
-        if difference.is_error:
-            again = [run(filled(value)) for value in _FILLINGS]
-            if any(compare(name, one[name], two[name]).is_error for one, two in zip(results, again, strict=True)):
-                return ""
-            return (
-                f"returns or reads memory that nothing wrote: {name}{difference.subscript} is {difference.expected!r} or "
-                f"{difference.value!r} by what new outputs and temporaries had before. Write all elements, or declare the array with = 0"
-            )
-    return ""
 
 
 def zoned() -> Methods:
