@@ -24,7 +24,7 @@ from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import Call
 from devmod_runtime._launch.function import Function, Launch
 from devmod_runtime._program.call import PreparedProgram, ProgramCall
-from devmod_runtime._program.plan import clear
+from devmod_runtime._program.plan import Plan, clear
 from devmod_runtime.tools.observed import add, replaced
 
 TYPE_CHECKING = False
@@ -442,12 +442,11 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
 
     def run(step: Step) -> None:
         for name, nbytes in step.cleared(call._shapes):
-            array = arrays[name]
-            base = getattr(array, "_base", None)
-            if isinstance(base, GuardedMemory) and array.nbytes == base.end - base.start:
+            base = getattr(arrays[name], "_base", None)
+            if isinstance(base, GuardedMemory) and nbytes == base.end - base.start:
                 base.assign(0)
             else:
-                clear(getattr(array, "memory", array), nbytes, stream)
+                clear(getattr(arrays[name], "memory", arrays[name]), nbytes, stream)
         launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zone))
         try:
             launch.launch()
@@ -455,6 +454,26 @@ def _steps_of(zone: int, call: ProgramCall, arrays: Mapping[str, Any], stream: S
             raise step.of_step(error) from None
 
     return [partial(run, step) for step in call._function.steps]
+
+
+def filled(value: int) -> Methods:
+    """Return what gives each new output and each temporary of a program memory of its own, with a value in each byte."""
+
+    def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
+        def new(self: ProgramCall, declared: Any) -> Any:
+            array = original(self, declared)
+            if nbytes := self._shapes.nbytes[declared.name]:
+                write, memory = (self._device.write_image, array) if declared.format else (self._device.write, array.memory)
+                write(memory, memoryview(bytes([value]) * nbytes), self._stream)
+            return array
+
+        return new
+
+    def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
+        named = self._named(arrays, ())
+        Plan(self._function, self._shapes, self._stream, named, self._scalars, {}).run([], self._scalars, is_checked=False)
+
+    return {(ProgramCall, "_new"): make_new, (ProgramCall, "_launch"): lambda _: launch}
 
 
 class GuardedProgram(PreparedProgram):

@@ -32,7 +32,7 @@ from devmod.worker import answer_items, answers
 from devmod_runtime._module import source_text
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.doctor import device_problems
-from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, guard
+from devmod_runtime.tools.guard import GuardedCall, GuardedMemory, filled, guard
 from devmod_runtime.tools.inputs import (
     Invented,
     NotFromInterfaceError,
@@ -51,7 +51,6 @@ from devmod_runtime.tools.inputs import (
 )
 from devmod_runtime.tools.lengths import known_lengths
 from devmod_runtime.tools.observed import replaced
-from devmod_runtime.tools.whole import MOST_STEPS, unwritten, zoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,8 +66,10 @@ _UNLAUNCHED = ("left out", "not compared")
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "unwritten", "writes outside", "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
-#: The bytes of the arrays that the steps of a program write, with which its steps are compared one by one.
-_MOST_RECORDED = 1 << 26
+#: The bytes and the number of the arrays that the steps of a program write, with which its steps are compared one by one.
+_MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
+#: The bytes of new memory in two calls: a float32 of them is -4.2e37 and 0.05, so that neither its square nor its sign hides it.
+_FILLINGS = 0xFD, 0x3D
 
 
 class Payload(NamedTuple):
@@ -551,28 +552,20 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     result, call = call_once(function, call, device, **launch)  # noqa: B023
                     return result, call, results_of(function, call, request["written"])
 
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                methods: Methods = {(GuardedCall, "check"): steps.observe} if program is not None else {}
+            with warnings.catch_warnings(record=True, action="always") as caught:
+                result, call, arrays = run(steps.methods(0 if program is None else len(program.steps)), guarded=True)
                 try:
-                    result, call, arrays = run({**methods, **zoned()}, guarded=True)
+                    for each in dict.fromkeys(steps.deferred.values()):
+                        each.check()
                 except GuardError:
-                    if program is None or len(program.steps) <= MOST_STEPS:
-                        raise
-                    run({}, guarded=True)  # raises the error of a step, unless it is not the same in each launch
+                    run({}, guarded=True)  # raises the error with its step, unless a launch does not repeat it
                     raise
             if result is not None:
                 arrays["the returned value"] = np.asarray([result])
             images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
-            if program is not None:
-
-                def compare(name: str, one: Any, two: Any) -> Difference:
-                    rtol, atol = request["tolerance"]
-                    return worst_difference(name, one, two, rtol, max(atol or 0, 1) if name in images and one.dtype.kind in "iu" else atol)  # noqa: B023
-
-                if text := unwritten(lambda methods: run(methods)[2], compare):
-                    yield {"outcome": "unwritten", "text": text, "numbers": numbers}
-                    return
+            if program is not None and (text := _unwritten(lambda value: run(filled(value))[2], *request["tolerance"])):
+                yield {"outcome": "unwritten", "text": text, "numbers": numbers}
+                return
             files: list[tuple[str, str, str, bool]] = []
             entries = [(name, array, name in images) for name, array in arrays.items()]
             for name, array, is_image in steps.results if steps.results and steps.is_complete else entries:
@@ -601,6 +594,27 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"outcome": "failed", "text": describe_error(error)}
 
 
+def _unwritten(run: Callable[[int], Mapping[str, Any]], rtol: float | None, atol: float | None) -> str:
+    """Return where the results of a program depend on what its new memory had before, as a clause; "" if they do not.
+
+    `run` calls the program for a value of each byte. Results that differ for one value depend on something else, such as a race.
+    """
+
+    def difference(name: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Difference:
+        return worst_difference(name, one[name], two[name], rtol, atol)
+
+    results = [*map(run, _FILLINGS)]
+    for name in results[0]:
+        if (found := difference(name, *results)).is_error:
+            if any(difference(name, *each).is_error for each in zip(results, map(run, _FILLINGS), strict=True)):
+                return ""
+            return (
+                f"returns or reads memory that nothing wrote: {name}{found.subscript} is {found.value!r} or {found.expected!r} by what new "
+                "outputs and temporaries had before. Write all elements, or declare the array with = 0"
+            )
+    return ""
+
+
 class _Steps:
     """The arrays that the steps of a program have written. Each step gets those of the reference, so that rounding does not add up.
 
@@ -615,12 +629,25 @@ class _Steps:
         The name with the step, the array, and whether it is an image of floats.
     is_complete
         Whether all are kept: they may be too large.
+    deferred
+        The last call of a long program with each memory, whose zones are not compared yet.
     """
 
     def __init__(self, reference: Iterable[Any]) -> None:
         self._reference = {name: (path, dtype) for name, path, dtype, _ in reference}
         self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
         self.is_complete, self._number, self._nbytes = True, 0, 0
+        self.deferred: dict[int, GuardedCall] = {}
+
+    def methods(self, count: int) -> Methods:
+        """Return what observes a program of so many steps. Of many, the zones are compared after the last one."""
+        if count <= _MOST_STEPS:
+            return {(GuardedCall, "check"): self.observe} if count else {}
+
+        def defer(call: GuardedCall) -> None:
+            self.deferred |= dict.fromkeys([id(memory) for _, _, memory in call.guarded], call)
+
+        return {(GuardedCall, "keep"): lambda _: lambda call: None, (GuardedCall, "check"): lambda _: defer}
 
     def observe(self, check: Callable[[GuardedCall], None]) -> Callable[[GuardedCall], None]:
         """Return what replaces `GuardedCall.check`."""
@@ -638,7 +665,7 @@ class _Steps:
 
     def _add(self, name: str, value: Any, memory: GuardedMemory | None) -> None:
         self._nbytes += value.nbytes
-        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < MOST_STEPS
+        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < _MOST_STEPS
         if not self.is_complete:
             return
         self.results.append((name, value.numpy(), memory is None and value.texel.sample == "float"))
