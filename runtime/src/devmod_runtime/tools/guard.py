@@ -160,7 +160,9 @@ def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, An
         text = f"returns or reads memory that nothing wrote: {one} or {other} by what new outputs and temporaries had before. Write all "
         text += "elements, or declare the array with = 0"
     else:
-        text = f"has read outside of its arrays: {one}, and {other} with other bytes there. Compare the indices in the kernel with the sizes "
+        text = (
+            f"has read outside of its arrays: {one}, and {other} with other bytes there. Compare the indices in the kernel with the sizes "
+        )
         text += "of the arrays"
     error = GuardError(f"{function.label} {text}", kind=function.kind, function=function.name, argument=name)
     place, shape = difference.place, first[name].shape
