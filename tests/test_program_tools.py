@@ -208,7 +208,7 @@ def test_verify_finds_memory_that_nothing_wrote(case: str) -> None:
     assert outcome == "unwritten"
     number = r"(-?\d+(\.\d+)?(e[-+]\d+)?|inf)"
     assert re.fullmatch(
-        rf"returns or reads memory that nothing wrote: {place} is {number} or {number} by what new outputs and temporaries had before\. "
+        rf"the opencl program 'twice' returns or reads memory that nothing wrote: {place} is {number} or {number} by what new outputs and temporaries had before\. "
         r"Write all elements, or declare the array with = 0",
         text,
     )

@@ -154,11 +154,12 @@ class GuardError(LaunchError):
         before the array, which is negative. For a result, its place.
     value : object
         The value that is there, as an element of the array.
-    is_read : bool
-        Whether the kernel has read outside of its arrays.
+    fault : str
+        "write", "read" for a result that depends on bytes outside of the arrays, or "unwritten" for one that depends on memory of a
+        program that nothing wrote.
     """
 
-    is_read: bool = False
+    fault: str = "write"
     index: int = 0
     value: object = None
 

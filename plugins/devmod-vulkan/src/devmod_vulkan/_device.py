@@ -199,16 +199,13 @@ class VulkanDevice(Device):
         logical.check_open()
         memory.used = True
         # Vulkan fills whole words, as pieces of memory are. Behind a part of a piece the word may have other elements.
-        size = nbytes // 4 * 4 if memory.is_part else -(-nbytes // 4) * 4
+        size = nbytes // 4 * 4 if isinstance(memory._token, type(memory)) else -(-nbytes // 4) * 4
         if size:
             _submit(stream, lambda handle: logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0), memory)
         if size < nbytes:
-            _submit_copy(stream, self._once.get("zeros", self._zero_word), 0, memory, size, nbytes - size)
-
-    def _zero_word(self) -> Memory:
-        memory = self.allocate(4)
-        self.clear(memory, 4, self.default_stream)
-        return memory
+            zeros = self.allocate(4)
+            self.clear(zeros, 4, self.default_stream)
+            _submit_copy(stream, zeros, 0, memory, size, nbytes - size)
 
     def create_image(self, image: Image) -> DeviceImage:
         from devmod_vulkan import _images

@@ -69,11 +69,6 @@ class Memory:
         self.used = True
         return self._block.device_address + self.offset if self._block.device_address else 0
 
-    @property
-    def is_part(self) -> bool:
-        """Whether it is a part of a piece."""
-        return isinstance(self._token, Memory)
-
     def part(self, offset: int, nbytes: int) -> Memory:
         """Return a part, which keeps this piece in use. Queued commands may access either from now on."""
         part = Memory(self._block, self.offset + offset, nbytes)

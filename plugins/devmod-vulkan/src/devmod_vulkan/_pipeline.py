@@ -162,7 +162,7 @@ class Pipeline:
         for number, _ in self.places.buffers:
             if values[number].nbytes > self.most_bytes:
                 name = self._params[number].name
-                label = f"argument {number + 1} {name!r}" if name else f"argument {number + 1}"
+                label = f"argument {number + 1}{name and f' {name!r}'}"
                 problem = f"its maxStorageBufferRange is {self.most_bytes}, but {label} has {values[number].nbytes} bytes"
                 raise self.logical.device.invalid_launch(self.name, problem, name or str(number + 1))
 

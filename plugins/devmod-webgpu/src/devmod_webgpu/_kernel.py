@@ -247,7 +247,8 @@ class WebGPUKernel(Kernel):
         for each in self._buffers:
             memory = values[each.argument]
             if memory.size < each.least or memory.map_state != "unmapped":
-                memory = self._replacement(each, memory)
+                self._check_buffer(each, memory)
+                memory = self._device.allocate(each.least)  # for an empty array, whose one word is too small
             root = memory
             if type(memory) is Region:
                 if memory.splits_a_word:
@@ -275,11 +276,6 @@ class WebGPUKernel(Kernel):
 
     def _check_adopted(self, values: Sequence[Any], reason: str) -> None:
         """Raise ArgumentError if wgpu refuses an object of the caller, which devmod cannot check (`ImageKernel`)."""
-
-    def _replacement(self, binding: Binding, memory: Any) -> Any:
-        """Return the buffer to bind for an empty array, whose one word is too small. Raise LaunchError for other unusable buffers."""
-        self._check_buffer(binding, memory)
-        return self._device.allocate(binding.least)
 
     def _check_buffer(self, binding: Binding, memory: Any) -> None:
         """Raise LaunchError for a buffer that cannot be bound, and ArgumentError for a view that ends within a word."""

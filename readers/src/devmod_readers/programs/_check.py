@@ -181,9 +181,7 @@ def _is_integer(scalar: Scalar) -> bool:
 
 def _check_bound(program: Program, names: Collection[str], expressions: Sequence[Any], where: str, argument: str = "") -> None:
     """Check that each name in expressions is that of a length or of an integer scalar."""
-    # Most are numbers and names.
-    open_ = [each for each in expressions if type(each) is not int and each not in names]
-    for name in (name for each in open_ for name in names_in(each)):
+    for name in (name for each in expressions if type(each) is not int for name in names_in(each)):
         if name in names:
             continue
         if name in program.declared:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from devmod.backend import Binary
 
 _DIMS = ("grid", "threads", "block")
-_fields = attrgetter("kind", "type", "access", "format", "sample")
 
 
 def interface_of(program: Program) -> FunctionInfo:
@@ -106,22 +104,23 @@ def _read_declarations(interface: Interface | None) -> dict[str, Array | Scalar 
     if interface is None or len(interface.params) > MAX_DECLARED:
         raise ExpressionError(f"it has no declarations, or more than {MAX_DECLARED}")
     declared: dict[str, Array | Scalar | Sampler] = {}
-    expected: dict[Any, Any] = {}
     for param in interface.params:
         if param.name in declared:
             raise ExpressionError(f"it declares {quote_name(param.name)} twice")
         each = _declaration(param)
-        # The tools read the parameter itself. Those of a form are the same.
-        form = each and (type(each), *(getattr(each, name, "") for name in ("type", "format", "role")))
-        if each is not None and form not in expected:
-            expected[form] = _fields(_param(each))
-        if each is None or _fields(param) != expected[form]:
+        # The tools read the parameter itself.
+        if each is None or not _same(param, _param(each)):
             raise ExpressionError(f"the declaration of {quote_name(param.name)} is invalid")
         declared[param.name] = each
     count = sum(isinstance(each, Array) and each.role == "temporary" for each in declared.values())
     if count > MAX_TEMPORARIES:
         raise ExpressionError(f"it has {count} temporaries, and the maximum is {MAX_TEMPORARIES}")
     return declared
+
+
+def _same(param: Param, expected: Param) -> bool:
+    names = ("kind", "type", "access", "format", "sample")
+    return all(getattr(param, name) == getattr(expected, name) for name in names)
 
 
 def _declaration(param: Param) -> Array | Scalar | Sampler | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import inf
-from operator import length_hint
 from threading import RLock
 
 from devmod._arrays.elements import bytes_of
@@ -27,7 +26,7 @@ from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -52,18 +51,15 @@ class ProgramCall:
         The stream that the caller gives, or None.
     bound
         Whether the call is for a prepared launch: it takes no host arrays.
-    is_new
+    new
         Whether the outputs that are given are new memory.
     """
 
-    def __init__(
-        self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False, is_new: bool = False
-    ) -> None:
-        self._is_new = is_new
+    def __init__(self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False, new: bool = False) -> None:
+        self._is_new, self._has_views = new, False
         self._function, self._device, self._given, self._is_chosen = function, function.device, values, function.fixed
         self._launcher = next(iter(function.functions.values()))._launcher
         self._adopted: list[Stream | None] = []
-        self._has_views = False
         #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
         self._arrays: list[Any] = []
         self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
@@ -92,7 +88,7 @@ class ProgramCall:
         function = self._function
         self._stream = self._choose_stream(stream, bound)
         sizes = [self._scalars[name] for name in function.sizes]
-        self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation, is_new)
+        self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation, new)
         self._plan = None if bound else function._plans.get(self._key)
         self._shapes = self._plan.shapes if self._plan is not None else self._new_shapes(lengths)
 
@@ -165,12 +161,15 @@ class ProgramCall:
             if self._adopted and memory is not None:
                 memory = self  # arrays and images of other libraries have objects of their own for the same memory
             groups.setdefault(id(memory), []).append((declared, value))
-        for (other, second), (declared, value) in (pair for each in groups.values() if len(each) > 1 for pair in _near(each)):
-            if (declared.role, other.role) == ("input", "input"):
+        for group in groups.values():
+            if len(group) > _FEW and not _may_overlap(group):
                 continue
-            if overlap(value, second) if isinstance(value, HostView) else _share_bytes(value, second):
-                text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
-                raise self._function.error(text, declared.name)
+            for (other, second), (declared, value) in combinations(group, 2):
+                if (declared.role, other.role) == ("input", "input"):
+                    continue
+                if overlap(value, second) if isinstance(value, HostView) else _share_bytes(value, second):
+                    text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
+                    raise self._function.error(text, declared.name)
 
     def _new_shapes(self, given: Sequence[tuple[int, ...] | None]) -> Shapes:
         """Return the lengths of all arrays for those of the call. Check those that are expressions."""
@@ -257,8 +256,8 @@ class ProgramCall:
         """Return the prepared launch, which owns its temporaries."""
         buffers = StreamMemory().take(self._shapes.sizes, self._shapes.images, self._stream)
         arrays = self._named(self._arrays, self._shapes.parts_of(buffers, self._device))
-        make, kernel = partial(self._calls, arrays), PreparedProgram(self._function)
-        return Launch(self._function, kernel, self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
+        make = partial(self._calls, arrays)
+        return Launch(self._function, PreparedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
     def _calls(self, arrays: Mapping[str, Any], stream: Stream) -> list[tuple[Step, Callable[[], object]]]:
         """Return what queues each launch of a prepared one, with its step."""
@@ -290,8 +289,9 @@ class ProgramCall:
                 if number is None:
                     made[form] = self._new(each)
                 elif form not in made:
-                    memory = buffers[number]
-                    made[form] = memory if each.format else DeviceArray(self._device, memory, shapes.lengths[each.name], each.type)
+                    made[form] = buffers[number]
+                    if not each.format:
+                        made[form] = DeviceArray(self._device, buffers[number], shapes.lengths[each.name], each.type)
                 result[each.name] = made[form]
         return result
 
@@ -337,34 +337,20 @@ def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
     return first[0] == second[0]
 
 
-#: The most arrays of which each is compared with all others.
+#: The most arrays of which each is compared with all others at once.
 _FEW = 16
 
 
-def _near(arrays: Sequence[tuple[Array, Any]]) -> Iterator[tuple[tuple[Array, Any], ...]]:
-    """Yield the pairs of arrays that may overlap, in their order; of many those whose bytes do from the first to the last."""
-    if len(arrays) <= _FEW:
-        yield from combinations(arrays, 2)
-        return
-    # In the order of their bytes, an array is compared with those that have begun and not ended: inputs with none of the inputs.
-    written: list[tuple[Any, float, int]] = []
-    read: list[tuple[Any, float, int]] = []
-    for (memory, first, last), number in sorted((_span(value), number) for number, (_, value) in enumerate(arrays)):
-        is_input = arrays[number][0].role == "input"
-        for others in (written,) if is_input else (written, read):
-            others[:] = [each for each in others if each[0] == memory and each[1] > first]
-            for _, _, other in others:
-                yield arrays[min(number, other)], arrays[max(number, other)]
-        (read if is_input else written).append((memory, last, number))
+def _may_overlap(arrays: Sequence[tuple[Array, Any]]) -> bool:
+    """Return whether two arrays may share bytes, by their first and last ones. Equal inputs are one."""
+    spans = sorted({(*_span(value), -1 if declared.role == "input" else number) for number, (declared, value) in enumerate(arrays)})
+    return any(one[0] == two[0] and two[1] < one[2] for one, two in pairwise(spans))
 
 
 def _span(value: Any) -> tuple[int, float, float]:
     """Return a number of the memory of an array, and its first and last byte there. An image has all of its memory."""
     if isinstance(value, HostView):
-        first = value.array.__array_interface__["data"][0]
-        steps = [(count - 1) * stride for count, stride in zip(value.array.shape, value.array.strides, strict=True)]
-        low, high = (sum(each for each in steps if (each > 0) is up) for up in (False, True))
-        return 0, first + low, first + high + value.array.itemsize if value.nbytes else first + low
+        return 0, *getattr(np.lib, "array_utils", np).byte_bounds(value.array)
     if isinstance(value, Image):
         return value.device.place(value.memory)[0], 0, inf
     memory, first = value.device.place(value._base.memory)
@@ -403,16 +389,14 @@ class PreparedProgram:
         if type(stream).prepare is not Stream.prepare:  # one command buffer or graph
             return stream.prepare(lambda each: [call for _, call in make(each)])
         launches = make(stream)
-        calls = [call for _, call in launches]
 
         def queue() -> None:
             with stream.batch():
-                waiting = iter(calls)
                 try:
-                    for each in waiting:
+                    for step, each in launches:  # noqa: B007 - the error names it
                         each()
                 except Exception as error:
-                    launches[-1 - length_hint(waiting)][0].of_step(error)
+                    step.of_step(error)
                     raise
 
         return queue

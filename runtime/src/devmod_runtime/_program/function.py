@@ -148,13 +148,8 @@ class ProgramFunction(ProcessLocal):
 
     def call_into_new(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> None:
         """Run the program as a call does. The outputs that are given are new memory: one that no thread writes is cleared."""
-        values = self._arrange(args, keywords)
         check_driver(self.kind)
-        try:
-            ProgramCall(self, values, stream, is_new=True).run()
-        except LaunchError as error:
-            self.add_name(error)
-            raise
+        ProgramCall(self, self._arrange(args, keywords), stream, new=True).run()
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
         """Check the arguments, and return all launches as one prepared launch.

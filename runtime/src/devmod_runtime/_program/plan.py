@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter, length_hint
+from operator import itemgetter
 from typing import Any
 
 from devmod.backend import ConversionError, expression_text, members_by_value
@@ -15,7 +15,6 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import Call
-from devmod_runtime._launch.launcher import Kernel
 from devmod_runtime._program.temporaries import ImageForm, share
 
 Error = Callable[[str, str], ArgumentError]
@@ -96,9 +95,8 @@ class Shapes:
         self.parts = tuple(places)
         self.images: dict[ImageForm, int] = {}
         for image, each in textures.items():
-            start = len(self.parts) + sum(self.images.values())
             numbers, found = share(each, lifetimes)
-            self.buffers |= {name: start + number for name, number in numbers.items()}
+            self.buffers |= {name: len(self.parts) + sum(self.images.values()) + number for name, number in numbers.items()}
             self.images[image] = len(found)
 
     @property
@@ -190,10 +188,9 @@ class Step:
 
     @property
     def written(self) -> list[Any]:
-        """The outputs and temporaries that the kernel may write."""
-        read = {given for argument, given in self.arguments if argument.kind in ("buffer", "image") and not argument.written}
-        given = self.program.program.steps[self._number].arguments.values()
-        return [each for each in given if type(each) is str and each in self.program.new_arrays and each not in read]
+        """The names among what the step gives, without arrays and images that the kernel only reads."""
+        read = [given for argument, given in self.arguments if argument.kind in ("buffer", "image") and not argument.written]
+        return [each for each in self.program.program.steps[self._number].arguments.values() if type(each) is str and each not in read]
 
     def cleared(self, shapes: Shapes) -> Iterator[tuple[str, int]]:
         """Yield the names and the bytes of the arrays and images that are cleared before the step."""
@@ -279,14 +276,11 @@ class Step:
             error.add_note(f"in {place}")
             return error
         text, found = str(error), error.argument
-        for argument, given in self.arguments:
-            if isinstance(given, str) and isinstance(self.program.program.declared.get(given), Array):
-                if given != argument.name:
-                    text = text.replace(argument.label, f"{argument.label} ({given!r} of the program)")
-                found = given if error.argument == argument.name else found
-        error.argument = found
+        for argument, given in [each for each in self.arguments if type(each[1]) is str and each[1] in self.names]:
+            text = text if given == argument.name else text.replace(argument.label, f"{argument.label} ({given!r} of the program)")
+            found = given if error.argument == argument.name else found
         error.args = (f"{place}: {text}", *error.args[1:])
-        error.function = self.program.name
+        error.argument, error.function = found, self.program.name
         return error
 
     def _error(self, problem: ExpressionError) -> ArgumentError:
@@ -310,9 +304,7 @@ def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
     """Return the outputs and the temporary arrays to which no step with threads writes."""
     extents = {extent: step.dims(values) for extent, step in function.extents.items()}
     idle = {extent for extent, (grid, _, threads) in extents.items() if 0 in (*(grid or ()), *(threads or ()))}
-    if not idle:
-        return set()
-    written = {name for step in function.steps if step.extent not in idle for name in step.written}
+    written = {name for step in function.steps if step.extent not in idle for name in step.written} if idle else {*function.new_arrays}
     return {name for name, each in function.new_arrays.items() if each.role == "output" or not each.format} - written
 
 
@@ -362,11 +354,10 @@ class Plan:
         self._fixed: list[Any] = []
         #: The slots whose values follow from the scalars or from other slots, and the functions that return these values.
         self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]] = []
-        #: The functions that queue a launch, each with the one that takes its values from the slots.
-        self._launches: list[tuple[Callable[[list[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
-        #: The step of each, and the kernels that are asked whether they take their buffers.
-        self._steps: list[Step] = []
-        self._checks: list[tuple[Step, Kernel, Callable[[Sequence[Any]], Sequence[Any]]]] = []
+        #: The functions that queue a launch of a step, each with the one that takes its values from the slots.
+        self._launches: list[tuple[Step, Callable[[list[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
+        #: Those that ask a kernel whether it takes its buffers.
+        self._checks: list[tuple[Step, Callable[[Sequence[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
         for name, array in arrays.items():
             if name not in slots:
                 numbers[name] = start + len(self._fixed)
@@ -389,8 +380,7 @@ class Plan:
         calls: dict[Any, Call] = {}
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
-                self._launches.append((_clearing(nbytes, stream), _taker([numbers[name]])))
-                self._steps.append(step)
+                self._launches.append((step, _clearing(nbytes, stream), _taker([numbers[name]])))
             call = calls.get(step.form) or step.call(stream, step.dims(values), values, arrays, scalars)
             calls[step.form] = call
             try:
@@ -401,13 +391,9 @@ class Plan:
             except ConversionError:
                 step.call(stream, step.dims(values), values, arrays, scalars)  # raises the error with its argument
                 raise
-            if call.shape is None:  # no threads
-                continue
-            take = _taker(taken)
-            self._launches.append((call.enqueue, take))
-            self._steps.append(step)
-            if type(call.kernel).check_buffers is not Kernel.check_buffers:
-                self._checks.append((step, call.kernel, take))
+            if call.shape is not None:  # there are threads
+                self._launches.append((step, call.enqueue, take := _taker(taken)))
+                self._checks.append((step, call.kernel.check_buffers, take))
 
     def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
         """Queue the launches. `slots` has the memory of the arrays, and the images. Without `is_checked` the kernels are asked before."""
@@ -418,17 +404,13 @@ class Plan:
         except ConversionError as error:
             function = step.function
             raise step.of_step(function._error(f"{function.label}: {argument.label}: {error}", argument.name)) from None
-        for step, kernel, take in () if is_checked else self._checks:
-            try:
-                kernel.check_buffers(take(slots))
-            except DevmodError as error:
-                raise step.of_step(error) from None
-        launches = iter(self._launches)
         try:
-            for queue, take in launches:
+            for step, check, take in () if is_checked else self._checks:  # noqa: B007 - as above
+                check(take(slots))
+            for step, queue, take in self._launches:  # noqa: B007 - as above
                 queue([*take(slots)])
         except DevmodError as error:
-            self._steps[-1 - length_hint(launches)].of_step(error)
+            step.of_step(error)
             raise
 
 

@@ -58,7 +58,7 @@ class StreamMemory:
         self._is_used = False
         self._generation: object = None
         self._buffers: list[tuple[int, Any]] = []  # the largest first
-        self._images: dict[ImageForm, list[Image]] = {}  # the last used form last
+        self._images: dict[ImageForm, list[Image]] = {}
 
     @contextmanager
     def of_call(self) -> Iterator[StreamMemory]:
@@ -88,11 +88,10 @@ class StreamMemory:
                 self._buffers.insert(place, (size, stream.device.allocate(size)))
         result = [memory for _, memory in self._buffers[: len(sizes)]]
         if images:
-            others = [each for each in self._images if each not in images]
-            for form in others[: max(len(others) + len(images) - _MAX_FORMS, 0)]:
-                del self._images[form]
+            if len(self._images.keys() | images.keys()) > _MAX_FORMS:
+                self._images.clear()
             for form, count in images.items():
-                kept = self._images[form] = self._images.pop(form, [])
+                kept = self._images.setdefault(form, [])
                 while len(kept) < count:
                     kept.append(stream.device.image(form[1][::-1], form[0]))
                 result += kept[:count]

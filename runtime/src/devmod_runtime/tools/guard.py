@@ -114,8 +114,8 @@ def guard(bytes: int = 4096) -> Iterator[None]:  # noqa: A002 - a public name
 
 #: The guard of each launch of `guarded_twice`. A result that alternates by itself, or differs by luck, differs in one of the guards too.
 _ORDER = (0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1)
-#: The value of each byte of a new array in the two guards. The second is a number in each type of floats.
-_FILLS = (FILL, 0x65)
+#: The value of each byte of a new array in the two guards: float32 has -4.2e37 and 0.05, so that neither a square nor the sign hides it.
+_FILLS = (FILL, 0x3D)
 
 
 def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, Any]]], again: bool = True) -> Any:
@@ -142,8 +142,8 @@ def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, An
         The arrays depend on the bytes.
     """
 
-    def guarded(number: int) -> tuple[Any, Mapping[str, Any]]:
-        with replaced(_methods(Zones(4096, count(number), _FILLS[number])), order=0):
+    def guarded(number: int, fill: int | None = None) -> tuple[Any, Mapping[str, Any]]:
+        with replaced(_methods(Zones(4096, count(number), _FILLS[number if fill is None else fill])), order=0):
             return launch()
 
     result, first = guarded(0)
@@ -153,16 +153,21 @@ def guarded_twice(function: Any, launch: Callable[[], tuple[Any, Mapping[str, An
         found = _differing(arrays[1], first)
         if found is None or any(_differing(guarded(number)[1], arrays[number]) for number in _ORDER[2:]):
             return result
-    name, difference = found
-    unwritten = ", or memory that nothing has written" if isinstance(function, ProgramFunction) else ""
-    text = (
-        f"{function.label} has read outside of its arrays{unwritten}: {name}{difference.subscript} is {difference.expected!r}, and "
-        f"{difference.value!r} with other bytes there. Compare the indices in the kernel with the sizes of the arrays"
-    )
-    error = GuardError(text, kind=function.kind, function=function.name, argument=name)
+        unwritten = _differing(guarded(0, 1)[1], first) if isinstance(function, ProgramFunction) else None
+    name, difference = unwritten or found
+    one, other = f"{name}{difference.subscript} is {difference.expected!r}", repr(difference.value)
+    if unwritten:
+        text = f"returns or reads memory that nothing wrote: {one} or {other} by what new outputs and temporaries had before. Write all "
+        text += "elements, or declare the array with = 0"
+    else:
+        text = (
+            f"has read outside of its arrays: {one}, and {other} with other bytes there. Compare the indices in the kernel with the sizes "
+        )
+        text += "of the arrays"
+    error = GuardError(f"{function.label} {text}", kind=function.kind, function=function.name, argument=name)
     place, shape = difference.place, first[name].shape
     error.index = int(np.ravel_multi_index((*place[: len(shape)], 0), (*shape, 1)))
-    error.value, error.is_read = difference.expected, True
+    error.value, error.fault = difference.expected, "unwritten" if unwritten else "read"
     raise error
 
 
@@ -503,9 +508,11 @@ def _methods(zones: Zones) -> Methods:
 
     def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
         def new(self: ProgramCall, declared: Any) -> Any:
-            if declared.format:
-                return original(self, declared)
-            return _guarded(zones, self._device, self._shapes.lengths[declared.name], declared.type)
+            if not declared.format:
+                return _guarded(zones, self._device, self._shapes.lengths[declared.name], declared.type)
+            image = original(self, declared)
+            self._device.write_image(image, memoryview(bytes([zones.fill]) * self._shapes.nbytes[declared.name]), self._stream)
+            return image
 
         return new
 

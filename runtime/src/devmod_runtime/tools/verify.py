@@ -24,7 +24,7 @@ from devmod._plugins.devices import default_device, device_label
 from devmod._plugins.registry import local_kinds
 from devmod._util.text import escape_line, shorten_repeat
 from devmod._values.param import numpy_dtype
-from devmod.backend import BINARY_SERIALIZABLE, IMAGE_FORMATS, loads_own, payload_of, tag_problem, temporary_folder, walk
+from devmod.backend import BINARY_SERIALIZABLE, loads_own, payload_of, tag_problem, temporary_folder, walk
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
@@ -50,25 +50,24 @@ from devmod_runtime.tools.inputs import (
 )
 from devmod_runtime.tools.lengths import known_lengths
 from devmod_runtime.tools.observed import replaced
-from devmod_runtime.tools.whole import MOST_STEPS, unwritten, zoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod import Device, Function, FunctionInfo, Interface, Module
-    from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
 _OUTCOMES = ("reference", "agrees", "ran", "differs", "unwritten", "writes outside", "reads outside", "failed", "left out", "not compared")
 _UNLAUNCHED, _OUTSIDE = ("left out", "not compared"), ("writes outside", "reads outside")
-_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", "unwritten", *_OUTSIDE, "failed")
+_FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unwritten"}
+_COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *_FAULTS.values(), "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
-#: The bytes of the arrays that the steps of a program write, with which its steps are compared one by one.
-_MOST_RECORDED = 1 << 26
+#: The bytes and the number of the arrays that the steps of a program write, with which its steps are compared one by one.
+_MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
 
 
 class Payload(NamedTuple):
@@ -551,19 +550,13 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             is_invented = bool(invented) or (bool(launch) and not request["shape"])
             if program is not None:
                 known_lengths(program, host.named, numbers)
+            called = partial(_results, function, host, device, launch, request["written"])
             expected = reference[number]["results"] if number < len(reference) else ()
-            launched = partial(_results, function, host, device, launch, request["written"], expected)
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True, action="always") as caught:
                 if program is None:
-                    results = guarded_twice(function, launched)
+                    results = guarded_twice(function, partial(called, expected))
                 else:
-                    results = _results_of_program(function, launched, len(program.steps))
-                    run = partial(_arrays_with, function, host, device, launch, request["written"])
-                    images = {each.name for each in program.arrays.values() if each.format and IMAGE_FORMATS[each.format].sample == "float"}
-                    if text := unwritten(run, partial(_difference, images, *request["tolerance"])):
-                        yield {"outcome": "unwritten", "text": text, "numbers": numbers}
-                        return
+                    results = _results_of_program(function, called, expected)
             files: list[tuple[str, str, str, bool]] = []
             for name, array, is_image in results:
                 path = f"{request['results']}-{number}-{len(files)}.npy"
@@ -581,7 +574,7 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     except NotFromInterfaceError as error:
         yield {"outcome": "not compared", "text": str(error)}
     except GuardError as error:
-        yield {"outcome": _OUTSIDE[error.is_read], "text": str(error), "is_invented": is_invented, "numbers": numbers}
+        yield {"outcome": _FAULTS[error.fault], "text": str(error), "is_invented": is_invented, "numbers": numbers}
     except ArgumentError as error:
         about = {"kind": error.kind, "function": error.function, "argument": error.argument}
         yield {"outcome": "error", "text": str(error), "about": about}
@@ -594,13 +587,29 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _results(
-    function: Function, host: Arguments, device: Device, launch: Mapping[str, Any], written: Sequence[str], expected: Iterable[Any]
+    function: Function,
+    host: Arguments,
+    device: Device,
+    launch: Mapping[str, Any],
+    written: Sequence[str],
+    expected: Iterable[Any] | None,
+    most_steps: int = _MOST_STEPS,
 ) -> tuple[list[tuple[str, np.ndarray[Any, Any], bool]], dict[str, np.ndarray[Any, Any]]]:
-    """Launch. Return the name of each array that the launch, or a step of a program, has written, and whether it is an image of floats."""
-    steps = _Steps(expected)
-    with replaced({(GuardedCall, "check"): steps.observe} if program_of(function) is not None else {}, order=2):
+    """Launch. Return the name of each array that the launch, or a step of a program, has written, and whether it is an image of floats.
+
+    `expected` are the results of the reference, which the steps of a program get; None for a call whose steps are not observed. Of more
+    steps than `most_steps` the zones are compared after the last one.
+    """
+    program = program_of(function)
+    steps = _Steps(expected or ())
+    methods: Methods = {(GuardedCall, "check"): steps.observe} if program is not None and expected is not None else {}
+    if program is not None and len(program.steps) > most_steps:
+        methods = {(GuardedCall, "keep"): lambda _: lambda call: None, (GuardedCall, "check"): lambda _: lambda call: steps.defer(call)}
+    with replaced(methods, order=2):
         result, call = call_once(function, on_device(function, host, device), device, **launch)
         arrays = results_of(function, call, written)
+    for each in dict.fromkeys(steps.deferred.values()):
+        each.check()
     if result is not None:
         arrays["the returned value"] = np.asarray([result])
     images = {name for name, value in call.items() if isinstance(value, Image) and value.texel.sample == "float"}
@@ -609,35 +618,16 @@ def _results(
     return entries, {name: array for name, array, _ in entries}
 
 
-def _results_of_program(
-    function: Function, launched: Callable[[], tuple[Any, Mapping[str, Any]]], steps: int
-) -> list[tuple[str, np.ndarray[Any, Any], bool]]:
-    """Launch a program in one guard. The guard of a long one is compared after all steps, and then after each for the error."""
-    results: list[tuple[str, np.ndarray[Any, Any], bool]]
+def _results_of_program(function: Function, called: Callable[..., Any], expected: Iterable[Any]) -> Any:
+    """Call a program in three guards, in the first of them with its steps observed."""
     try:
-        with replaced(zoned(), order=2):
-            results = guarded_twice(function, launched, again=False)
-    except GuardError:
-        if steps > MOST_STEPS:
-            guarded_twice(function, launched, again=False)
+        results = guarded_twice(function, partial(called, expected), again=False)
+        guarded_twice(function, partial(called, None))
+    except GuardError as error:
+        if error.fault == "write":  # raise the error with its step, unless a launch does not repeat it
+            guarded_twice(function, partial(called, None, most_steps=1 << 16), again=False)
         raise
     return results
-
-
-def _arrays_with(
-    function: Function, host: Arguments, device: Device, launch: Mapping[str, Any], written: Sequence[str], methods: Methods
-) -> dict[str, np.ndarray[Any, Any]]:
-    """Call a program with replaced methods, and return the arrays that it has written."""
-    with replaced(methods, order=2):
-        _, call = call_once(function, on_device(function, host, device), device, **launch)
-    return results_of(function, call, written)
-
-
-def _difference(
-    images: Collection[str], rtol: float | None, atol: float | None, name: str, array: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
-) -> Difference:
-    """Return the worst difference of two results of a program. The texels of an image of floats may be rounded to integers."""
-    return worst_difference(name, array, expected, rtol, max(atol or 0, 1) if name in images and array.dtype.kind in "iu" else atol)
 
 
 class _Steps:
@@ -654,12 +644,19 @@ class _Steps:
         The name with the step, the array, and whether it is an image of floats.
     is_complete
         Whether all are kept: they may be too large.
+    deferred
+        The last call of a long program with each memory, whose zones are not compared yet.
     """
 
     def __init__(self, reference: Iterable[Any]) -> None:
         self._reference = {name: (path, dtype) for name, path, dtype, _ in reference}
         self.results: list[tuple[str, np.ndarray[Any, Any], bool]] = []
         self.is_complete, self._number, self._nbytes = True, 0, 0
+        self.deferred: dict[int, GuardedCall] = {}
+
+    def defer(self, call: GuardedCall) -> None:
+        """Replace `GuardedCall.check`."""
+        self.deferred |= dict.fromkeys([id(memory) for _, _, memory in call.guarded], call)
 
     def observe(self, check: Callable[[GuardedCall], None]) -> Callable[[GuardedCall], None]:
         """Return what replaces `GuardedCall.check`."""
@@ -677,7 +674,7 @@ class _Steps:
 
     def _add(self, name: str, value: Any, memory: GuardedMemory | None) -> None:
         self._nbytes += value.nbytes
-        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < MOST_STEPS
+        self.is_complete = self._nbytes <= _MOST_RECORDED and len(self.results) < _MOST_STEPS
         if not self.is_complete:
             return
         self.results.append((name, value.numpy(), memory is None and value.texel.sample == "float"))
