@@ -374,7 +374,8 @@ class _ProgramCall:
             elif each.is_integer and not isinstance(value, int):
                 ranges += _range_of(each, value, outer.declared.get(value))
             elif type(value) in (int, float):
-                self._values[each.name] = each.rounded(value)
+                rounded = each.rounded(value)
+                self._values[each.name] = value if rounded == value else rounded  # an integer stays as it was written
             elif isinstance(given := outer.declared.get(value), Scalar) and given.type in _ROUNDED.get(each.type, ()):
                 raise _Problem(f"its argument {each.name!r}: the program takes {each.type}, and {given.name!r} is {given.type}")
         for array, target in pairs:
