@@ -118,7 +118,7 @@ def test_a_new_backend_is_installed_used_and_uninstalled(
     assert box.run("-W", "error", "-c", readme + "\nprint(y.tolist() == (2 * x + 1).tolist())") == "True\n"
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
     assert {(row["distribution"], row["state"]) for row in listed} == {
-        (name, "ok") for name in ("devmod-acme", "devmod-conformance", "devmod-runtime", "devmod-targets")
+        (name, "ok") for name in ("devmod-acme", "devmod-conformance", "devmod-readers", "devmod-runtime", "devmod-targets")
     }
     name, forced, _ = box.run("-c", COMPILE, bundle, env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1"}).split(maxsplit=2)
     assert (name, forced) == ("FallbackModule", digest)

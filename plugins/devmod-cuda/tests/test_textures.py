@@ -397,7 +397,7 @@ def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.M
     overlap = "the cuda program 'p': the arguments 'a' and 'b' overlap, and the program writes to one of them"
     assert error_of(lambda: program(target, b=other)) == overlap
     assert error_of(lambda: program(target, b=source)) == (
-        f"the cuda program 'p', step 1: {label} 3 'target' is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
+        f"the cuda program 'p', step 1: {label} 3 'target' ('b' of the program) is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"
     )
     gone = library_class("CUDAarray", "cupy.cuda.texture")(ptr=0)
     assert error(gone, device.sampler(), target) == (
