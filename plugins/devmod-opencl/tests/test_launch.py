@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import (
-    check_calls,
     check_deleted_streams,
     check_foreign_events,
     check_scalar,
@@ -432,11 +431,6 @@ def test_values_of_pyopencl_in_another_context(device: Any, add: Any) -> None:
 
 
 # -- streams, events, time
-
-
-@pytest.mark.row("R34", "R35")
-def test_names_threads_and_the_current_stream(device: Any, add: Any) -> None:
-    check_calls(device, add, block=16)
 
 
 def test_streams_events_and_time(device: Any, add: Any) -> None:

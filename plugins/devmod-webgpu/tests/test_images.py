@@ -304,26 +304,13 @@ def test_formats_that_webgpu_does_not_guarantee(plain_device: Any, device: Any) 
 
 
 @pytest.mark.row("R34")
-def test_wrong_images_and_samplers_are_refused_before_the_launch(device: Any) -> None:
+def test_an_image_that_a_launch_reads_and_writes_is_refused(device: Any) -> None:
     resize = devmod.compile(SAMPLE, "webgpu")["resize"]
     picture, how, result = device.image((4, 4), "rgba8unorm"), device.sampler(), device.image((4, 4), "rgba32float")
 
     def text(*args: Any, call: Callable[..., Any] = resize) -> str:
         return message_of(call, *args, threads=(4, 4)).removeprefix("the webgpu function 'resize': ")
 
-    assert text(np.zeros((4, 4), "float32"), how, result) == (
-        "argument 1 'picture' is an array of shape (4, 4), and the kernel takes an image, such as device.image_from_numpy(array), whose "
-        "format you choose"
-    )
-    assert text(device.zeros(4, "float32"), how, result).startswith("argument 1 'picture' is an array of shape (4,), and the kernel takes")
-    assert text(device.image(4, "r8unorm"), how, result) == "argument 1 'picture' is an image of type 1d, and the kernel takes 2d"
-    layered = device.image((4, 4), "r8unorm", layers=1)
-    assert text(layered, how, result) == "argument 1 'picture' is an image of type 2d_array, and the kernel takes 2d"
-    assert text(device.image((4, 4), "r8uint"), how, result) == (
-        "argument 1 'picture' is an image of r8uint, whose texels are uint, and the kernel takes float"
-    )
-    assert text(picture, how, picture) == "argument 3 'result' is an image of rgba8unorm, and the kernel takes rgba32float"
-    assert text(picture, picture, result) == "argument 2 'how' is an Image, and the kernel takes a sampler, such as device.sampler()"
     shared = (
         "argument 3 'result' and argument 1 'picture' are the same image, and the shader writes to one of them. WebGPU forbids this in one "
         "launch; pass a copy for one of them"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_calls, check_error, check_scalar
+from backend_checks import check_error, check_scalar
 from vendor import DIMENSIONS, Vendor, launch_error
 
 import devmod
@@ -228,12 +228,6 @@ def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:
         f"the {vendor.kind} function 'k': argument 1 is a Local, and {vendor.title} kernels take no shared memory as an argument: declare it "
         "in the kernel as extern __shared__, and pass shared_memory=",
     )
-
-
-@pytest.mark.each_driver
-@pytest.mark.row("R34")
-def test_calls_of_every_form(device: Any, add: Any) -> None:
-    check_calls(device, add, block=32)
 
 
 @pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
