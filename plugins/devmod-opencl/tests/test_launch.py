@@ -610,10 +610,6 @@ def test_a_prepared_launch_takes_no_arguments(device: Any, add: Any) -> None:
         launch(grid=1)
 
 
-def test_a_device_by_kind_and_index(device: Any) -> None:
-    assert devmod.device(f"opencl:{device.index}") is devmod.device("opencl")
-
-
 @pytest.mark.row("R34")
 def test_elements_that_a_kernel_does_not_write_stay(device: Any) -> None:
     source = "kernel void even(global int *y) { y[2 * get_global_id(0)] = 1; }"
