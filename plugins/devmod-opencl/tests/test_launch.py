@@ -14,7 +14,6 @@ from backend_checks import (
     check_deleted_streams,
     check_foreign_events,
     check_scalar,
-    check_streams,
     host_arrays,
     run_python,
 )
@@ -431,10 +430,6 @@ def test_values_of_pyopencl_in_another_context(device: Any, add: Any) -> None:
 
 
 # -- streams, events, time
-
-
-def test_streams_events_and_time(device: Any, add: Any) -> None:
-    check_streams(device, add, grid=1, block=64)
 
 
 def test_a_timed_launch_runs_after_the_queued_launches(device: Any) -> None:

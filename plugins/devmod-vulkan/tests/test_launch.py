@@ -16,7 +16,6 @@ from backend_checks import (
     check_deleted_streams,
     check_foreign_events,
     check_scalar,
-    check_streams,
     host_arrays,
     run_in_threads,
     run_python,
@@ -536,10 +535,6 @@ def test_an_array_over_max_storage_buffer_range(device: Any, add: Any) -> None:
 
 
 # -- streams, events, time, batches
-
-
-def test_streams_events_and_time(device: Any, add: Any) -> None:
-    check_streams(device, add, grid=1)
 
 
 def is_running(stream: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_foreign_events, check_scalar, check_streams, host_arrays, run_python
+from backend_checks import check_foreign_events, check_scalar, host_arrays, run_python
 from tvm_vectors import check_matmul, check_vadd, only_function
 from webgpu_shaders import ADD, ALONE, adder, function
 
@@ -564,10 +564,6 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
 
 
 # -- streams, events, time
-
-
-def test_streams_events_and_time(device: Any, add: Any) -> None:
-    check_streams(device, add, timed=device.timed, grid=1)
 
 
 def test_without_timestamps(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:

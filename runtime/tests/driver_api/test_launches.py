@@ -236,7 +236,7 @@ def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:
 @pytest.mark.each_driver
 @pytest.mark.row("R34", "R37")
 def test_calls_of_every_form(device: Any, vendor: Vendor, executes: None) -> None:
-    rows = ("R34-names", "R34-part", "R34-threads", "R37-bind", "R37-current", "R37-device", "R37-nothing")
+    rows = ("R34-names", "R34-part", "R34-threads", "R37-bind", "R37-current", "R37-device", "R37-elapsed", "R37-nothing", "R37-stream")
     results = run(find("devmod.conformance", vendor.kind)(), rows)
     assert {result.row.id: (result.outcome, result.reason) for result in results} == dict.fromkeys(rows, ("passed", ""))
 
