@@ -68,76 +68,6 @@ def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) 
         np.testing.assert_array_equal(x, np.full(size, value, dtype))
 
 
-def check_streams(device: Device, add: Function, *, timed: bool = True, **shape: Any) -> None:
-    """Check the order of two streams, and times of events and launches. With ``timed=False`` the device has no times of events."""
-    a, b, c = make_arrays(device)
-    first, second = device.stream(), device.stream()
-    before = first.record()
-    add(a, b, c, 64, **shape, stream=first)
-    after = first.record()
-    second.wait(after)
-    add(b, b, c, 64, **shape, stream=second)
-    second.synchronize()
-    np.testing.assert_array_equal(c.numpy(), np.full(64, 2))
-    after.synchronize()
-    first.wait(after)  # an event of the same stream
-    if timed:
-        _check_seconds(after.elapsed(before))
-        _check_seconds(-before.elapsed(after))
-        start = device.default_stream.record()
-        add(a, b, c, 64, **shape)
-        _check_seconds(device.default_stream.record().elapsed(start))
-    _check_seconds(add.bind(a, b, c, 64, **shape).time())
-    device.synchronize()
-
-
-def check_calls(device: Device, add: Function, **block: Any) -> None:
-    """Check calls by name and by the number of threads, prepared launches of them, and the current stream. `block` may have the block."""
-    config = add.launch_config(threads=100, **block)
-    size = config.block[0]
-    if (config.grid, config.block[1:]) != ((-(-100 // size), 1, 1), (1, 1)):
-        raise AssertionError(f"100 threads are {config}, expected {-(-100 // size)} blocks of {size} threads in x")
-    x, y = np.arange(100, dtype="float32"), np.ones(100, "float32")
-    (a, b), c, other = (device.from_numpy(x), device.from_numpy(y)), device.zeros(100, "float32"), device.zeros(100, "float32")
-    for n in (100, min(size, 100), 1):
-        expected = np.where(np.arange(100) < n, x + 1, 0)
-        z = np.full(100, -n, "float32")
-        for _ in range(2):
-            add(n=n, c=z, b=y, a=x, threads=n, **block)
-            # The kernel writes a part of an array. The rest keeps its values, so an array that is only written is copied to the device too.
-            np.testing.assert_array_equal(z, np.where(np.arange(100) < n, x + 1, -n))
-        for call in (add, add, lambda *args, **keywords: add.bind(*args, **keywords)()):
-            c.copy_from(np.zeros(100, "float32"))
-            call(a, b, n=n, c=c, threads=n, **block)
-            np.testing.assert_array_equal(c.numpy(), expected)
-    add(a, b, c=c, n=100, threads=0, **block)
-    np.testing.assert_array_equal(c.numpy(), expected)
-    with device.stream() as stream:
-        if device.current_stream is not stream:
-            raise AssertionError(f"the current stream is {device.current_stream}, and the body is in {stream}")
-        for _ in range(10):
-            add(c, b, other, 100, threads=100, **block)
-            add(other, b, c, 100, threads=100, **block)
-        done = stream.record()
-    if device.current_stream is not device.default_stream:
-        raise AssertionError("a stream is current after its body")
-    done.synchronize()
-    np.testing.assert_array_equal(c.numpy(), expected + 20)
-    takes = "it takes 4 arguments (a, b, c, n)"
-    for text, args, keywords in (
-        (f"is missing an argument: 'n'; {takes}", (a, b, c), {"threads": 1}),
-        (f"has no argument 'm'; {takes}", (a, b, c), {"threads": 1, "m": 1}),
-        (f"got argument 4 'n' twice: by position and by name; {takes}", (a, b, c, 1), {"threads": 1, "n": 1}),
-        (
-            "was given grid=1 and threads=1: give grid=, the number of blocks, or threads=, the number of threads",
-            (a, b, c, 1),
-            {"threads": 1, "grid": 1},
-        ),
-    ):
-        message = f"the {device.kind} function 'add' {text}"
-        check_error(devmod.ArgumentError, lambda args=args, keywords=keywords: add(*args, **keywords, **block), message)  # type: ignore[misc]
-
-
 def check_deleted_streams(device: Device, add: Function, **shape: Any) -> None:
     """Check that a copy to the host waits for launches in streams that are deleted."""
     a, b, c = make_arrays(device)
@@ -230,11 +160,6 @@ def code_of(module: Module) -> bytes:
     if payload is None or not isinstance(payload[3], (bytes, memoryview)):
         raise AssertionError(f"{module} has no code")
     return bytes(payload[3])
-
-
-def _check_seconds(seconds: float) -> None:
-    if not 0 < seconds < 10:
-        raise AssertionError(f"a time is {seconds} seconds; expected more than 0 and less than 1000")
 
 
 # -- arrays: copies, views, and too little memory

@@ -19,7 +19,6 @@ import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod.backend import find_spec
 
-FORMATS = ["cuda", "ptx", "cubin", "fatbin"]
 GLOBALS = """
 __device__ unsigned char bytes[4] = {1, 2, 3, 4};
 __constant__ float factors[2] = {2, 3};
@@ -53,52 +52,6 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- before any driver
-
-
-@pytest.mark.row("R5", "R6", "R23", "R39")
-def test_importing_creating_and_saving_open_no_driver() -> None:
-    program = (
-        "import sys, devmod, devmod_cuda\n"
-        "assert not {'cuda.bindings', 'pycuda', 'numpy'} & {*sys.modules}, 'import'\n"
-        "m = devmod.create('cuda', b'.version 7.0', 'ptx', {'k': devmod.FunctionInfo('k', [])})\n"
-        "n = devmod.load_from_bytes('cuda', m.save_to_bytes())\n"
-        "assert n.save_to_bytes() == m.save_to_bytes()\n"
-        "try: n['j']\n"
-        "except devmod.FunctionNotFoundError as error: print(error)\n"
-        "assert not {'cuda.bindings', 'pycuda', 'numpy'} & {*sys.modules}, 'making'\n"
-    )
-    assert run_python(program) == "the cuda module has no function 'j'; it has: 'k'\n"
-
-
-@pytest.mark.row("R18", "R19")
-@pytest.mark.parametrize("fmt", FORMATS)
-def test_runtime_module_and_fallback_have_the_same_bytes_and_properties(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ("cuda", ADD.encode(), fmt, {"add": add_info()}, {"cuda": "the source", "asm": "a listing"})
-    real = devmod.create(*arguments)
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    fallback = devmod.create_with_fallback(*arguments)
-    assert type(real) is not type(fallback)
-    data = real.save_to_bytes()
-    assert data == fallback.save_to_bytes()
-    loaded = devmod.load_from_bytes("cuda", data)
-    assert type(loaded) is type(real)
-    assert loaded.save_to_bytes() == data
-    for name in ("kind", "format", "functions"):
-        assert getattr(real, name) == getattr(fallback, name) == getattr(loaded, name)
-    keys = ("", fmt, "cuda", "asm", "zz")
-    assert [real.inspect_source(key) for key in keys] == [fallback.inspect_source(key) for key in keys]
-
-
-@pytest.mark.row("R2", "R22")
-@pytest.mark.parametrize("fmt", FORMATS)
-def test_payload_files(fmt: str, tmp_path: Path) -> None:
-    module = devmod.create("cuda", ADD.encode(), fmt, {"add": add_info()})
-    path = tmp_path / f"add.{fmt}"
-    module.write_to_file(path)
-    assert path.read_bytes() == ADD.encode()
-    loaded = devmod.load_from_file(path)
-    assert (loaded.kind, loaded.format, loaded.functions) == ("cuda", fmt, module.functions)
-    assert loaded.save_to_bytes() == module.save_to_bytes()
 
 
 @pytest.mark.row("R40")

@@ -11,7 +11,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from backend_checks import check_deleted_streams, check_error, check_foreign_events, check_streams, make_arrays, run_in_threads
+from backend_checks import check_deleted_streams, check_error, check_foreign_events, make_arrays, run_in_threads
 from hexagon_kernels import module, new_module
 
 import devmod
@@ -118,7 +118,6 @@ def test_a_call_returns_what_the_function_returns(device: Any, dtype: str, value
 
 @pytest.mark.row("R34")
 def test_streams_and_events(device: Any) -> None:
-    check_streams(device, module()["add"])
     check_foreign_events(device)
     check_deleted_streams(device, module()["add"])
 
@@ -175,21 +174,6 @@ def test_launches_without_a_wait_may_fill_the_connection(device: Any) -> None:
     assert x.numpy()[0] == 800_000
 
 
-def test_several_threads_call_one_device(device: Any) -> None:
-    add = module()["add"]
-
-    def work(number: int) -> bool:
-        a, b, c = make_arrays(device)
-        for _ in range(50):
-            add(a, b, c, 64)
-            add(c, b, c, 64)
-            if not (c.numpy() == np.arange(64) + 2).all():
-                return False
-        return True
-
-    assert run_in_threads(work, range(8)) == [True] * 8
-
-
 def test_a_batch_may_be_larger_than_the_buffer_of_the_runner(device: Any) -> None:
     """Calls with and without a stack, of which some lie across the ends of the runner's buffer of 64 KiB."""
     source = """
@@ -204,17 +188,6 @@ def test_a_batch_may_be_larger_than_the_buffer_of_the_runner(device: Any) -> Non
             launches[number % 7 == 3]()
             expected = (5 * expected + 28 if number % 7 == 3 else 3 * expected + 7) & 0xFFFFFFFF
     assert x.numpy().view("uint32")[0] == expected
-
-
-@pytest.mark.row("R34")
-def test_a_function_has_no_grid(device: Any) -> None:
-    add, x = module()["add"], np.zeros(4, "float32")
-    for name in ("grid", "block", "threads"):
-        check_error(
-            devmod.ArgumentError,
-            lambda name=name: add(x, x, x.copy(), 4, **{name: 1}),
-            f"the hexagon function 'add' has no grid and no threads, since a launch is one call; omit {name}=",
-        )
 
 
 _GRID = """

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,26 +33,6 @@ def test_the_error_for_a_newer_core_names_both(device: Any) -> None:
     x = np.ones(2, "float32")
     both["add"](x, x, x, 2)
     assert x.tolist() == [2, 2]
-
-
-@pytest.mark.row("R32")
-def test_threads_that_use_several_functions_first_load_the_module_once(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_hexagon._module import HexagonModule
-
-    names = ["add", "count_calls", "spoil", "spin"]
-    checked, loads = HexagonModule._checked_code, []
-    all_there = threading.Barrier(len(names))
-
-    def check_code(self: Any, device: Any) -> Any:
-        loads.append(device)
-        with suppress(threading.BrokenBarrierError):
-            all_there.wait(1)  # for the other threads, which a lock keeps away
-        return checked(self, device)
-
-    monkeypatch.setattr(HexagonModule, "_checked_code", check_code)
-    with ThreadPoolExecutor(len(names)) as threads:
-        assert all(threads.map(new_module().get_function, names))
-    assert loads == [device]
 
 
 DAMAGED = {
@@ -159,21 +135,6 @@ def test_the_error_for_a_missing_symbol_names_it(device: Any) -> None:
         lambda: mismatch["add"],
         "the hexagon module has no symbol 'plus' for its function 'add'; its fmap does not match its code",
     )
-
-
-@pytest.mark.row("R24", "R37")
-def test_a_file_is_compiled_saved_loaded_and_run(device: Any, tmp_path: Path) -> None:
-    path = tmp_path / "kernels.devmod"
-    devmod.save(new_module(), path)
-    x = np.arange(5, dtype="float32")
-    devmod.load(path)["add"](x, x, x, 5)
-    assert x.tolist() == [0, 2, 4, 6, 8]
-    raw = tmp_path / "kernels.so"
-    devmod.loads(devmod.dumps(module())).write_to_file(raw)
-    loaded = devmod.load_from_file(raw)
-    assert loaded.kind == "hexagon"
-    loaded["add"](x, x, x, 5)
-    assert x.tolist() == [0, 4, 8, 12, 16]
 
 
 def test_constructors_run_and_weak_imports_are_zero(device: Any) -> None:

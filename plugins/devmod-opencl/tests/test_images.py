@@ -53,16 +53,11 @@ def error_of(call: Any, *args: Any, **named: Any) -> str:
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_an_image_of_each_format_is_zero_and_keeps_its_texels(device: Any, type_: str) -> None:
+def test_images_of_the_formats_of_the_device(device: Any, type_: str) -> None:
     shape, layers = TYPES[type_]
     formats = device.image_formats("READ_WRITE", type_)
     assert {"rgba8unorm", "rgba8uint", "rgba16float", "rgba32float", "r32float"} <= formats
-    for format in formats:
-        image = device.image(shape, format, layers=layers)
-        assert image.type == type_
-        assert not image.numpy().any()
-        image.copy_from(texels(format, image.array_shape))
-        np.testing.assert_array_equal(image.numpy(), texels(format, image.array_shape), err_msg=format)
+    assert {device.image(shape, format, layers=layers).type for format in formats} == {type_}
 
 
 @pytest.mark.parametrize("type_", TYPES)
@@ -262,28 +257,6 @@ def test_images_beside_arrays_locals_and_numbers(device: Any) -> None:
         f(on_device, 1, image, 2, devmod.Local(4), 3, how, 4, grid=1, block=1)
         assert out[0] == on_device.numpy()[0] == 4321.5
         out[0] = 0
-
-
-def test_arguments_that_are_no_images(device: Any, resize: Any) -> None:
-    image, how = device.image((4, 4), "r32float"), device.sampler()
-    array = np.zeros((4, 4), "float32")
-    start = "the opencl function 'resize': argument"
-
-    def refused(*args: Any) -> str:
-        return error_of(resize, *args, (0, 0), (0, 0), threads=(4, 4))
-
-    make = "an image, such as device.image_from_numpy(array), whose format you choose"
-    assert refused(array, image, how) == f"{start} 1 'source' is an array of shape (4, 4), and the kernel takes {make}"
-    assert refused(device.from_numpy(array), image, how).endswith(f"and the kernel takes {make}")
-    assert refused(image, how, how) == f"{start} 2 'result' is a Sampler, and the kernel takes {make}"
-    assert refused(image, image, image) == f"{start} 3 'how' is an Image, and the kernel takes a sampler, such as device.sampler()"
-    for shape, layers, type_ in (((4,), 0, "1d"), ((4, 4, 4), 0, "3d"), ((4, 4), 2, "2d_array"), ((4,), 2, "1d_array")):
-        other = device.image(shape, "r32float", layers=layers)
-        assert refused(other, image, how) == f"{start} 1 'source' is an image of type {type_}, and the kernel takes 2d"
-    integers = device.image((4, 4), "rgba8uint")
-    assert refused(integers, image, how) == (
-        f"{start} 1 'source' is an image of rgba8uint, whose texels are uint, and the kernel takes float"
-    )
 
 
 def test_an_image_in_place_of_an_array(device: Any) -> None:
@@ -527,15 +500,3 @@ def test_a_bundle_chooses_by_the_size_of_subgroups(device: Any, monkeypatch: pyt
         with pytest.raises(devmod.DeviceNotFoundError) as caught:
             devmod.compile(modules[0].inspect_source(), "opencl")["k"](x, grid=1, block=1)
         assert str(caught.value) == f"the opencl function 'k' needs subgroup_size, which {device} does not have"
-
-
-def test_a_kernel_runs_with_the_size_that_it_requires(device: Any) -> None:
-    if "subgroup_size" not in device.features:
-        pytest.skip("the device has no required sizes of subgroups")
-    for size in device.subgroup_sizes[:3]:
-        source = f"__attribute__((intel_reqd_sub_group_size({size}))) __kernel void k(__global uint *x) {{ x[0] = get_sub_group_size(); }}"
-        module = devmod.compile(source, "opencl", options=["-cl-std=CL3.0"])
-        assert module.functions["k"].interface.subgroup == size  # type: ignore[union-attr]
-        x = np.zeros(1, "uint32")
-        module["k"](x, grid=1, block=64)
-        assert x[0] == size

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import (
-    check_calls,
     check_deleted_streams,
     check_foreign_events,
     check_scalar,
-    check_streams,
     host_arrays,
     run_python,
 )
@@ -434,15 +432,6 @@ def test_values_of_pyopencl_in_another_context(device: Any, add: Any) -> None:
 # -- streams, events, time
 
 
-@pytest.mark.row("R34", "R35")
-def test_names_threads_and_the_current_stream(device: Any, add: Any) -> None:
-    check_calls(device, add, block=16)
-
-
-def test_streams_events_and_time(device: Any, add: Any) -> None:
-    check_streams(device, add, grid=1, block=64)
-
-
 def test_a_timed_launch_runs_after_the_queued_launches(device: Any) -> None:
     slow = """
     __kernel void k(__global uint *x, uint n) {
@@ -614,10 +603,6 @@ def test_a_prepared_launch_takes_no_arguments(device: Any, add: Any) -> None:
         launch(a)
     with pytest.raises(TypeError, match="takes no keyword arguments"):
         launch(grid=1)
-
-
-def test_a_device_by_kind_and_index(device: Any) -> None:
-    assert devmod.device(f"opencl:{device.index}") is devmod.device("opencl")
 
 
 @pytest.mark.row("R34")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import run_in_threads, run_python
-from opencl_kernels import ADD, add_info, adder, kernel, twice_info
+from opencl_kernels import ADD, add_info, adder, kernel
 
 import devmod
 from devmod import FunctionInfo, Param
@@ -54,67 +54,6 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- before any driver
-
-
-@pytest.mark.row("R5", "R6", "R23", "R39")
-def test_importing_creating_and_saving_open_no_driver() -> None:
-    program = (
-        "import sys, devmod, devmod_opencl\n"
-        "assert not {'pyopencl', 'numpy'} & {*sys.modules}, 'import'\n"
-        "m = devmod.create('opencl', b'__kernel void k() {}', 'cl', {'k': devmod.FunctionInfo('k', [])})\n"
-        "n = devmod.load_from_bytes('opencl', m.save_to_bytes())\n"
-        "assert n.save_to_bytes() == m.save_to_bytes() and n.inspect_source() == '__kernel void k() {}'\n"
-        "try: n['j']\n"
-        "except devmod.FunctionNotFoundError as error: print(error)\n"
-        "assert not {'pyopencl', 'numpy'} & {*sys.modules}, 'making'\n"
-    )
-    assert run_python(program) == "the opencl module has no function 'j'; it has: 'k'\n"
-
-
-@pytest.mark.row("R18", "R19")
-@pytest.mark.parametrize("fmt", ["cl", "il", "clbin", "xclbin", "awsxclbin", "aocx"])
-def test_runtime_module_and_fallback_have_the_same_bytes_and_properties(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fmap = {"add": add_info(), "twice": twice_info()}
-    arguments = ("opencl", ADD.encode(), fmt, fmap, {"cl": "the source", "asm": "a listing"})
-    real = devmod.create(*arguments)  # type: ignore[arg-type]
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    fallback = devmod.create_with_fallback(*arguments)  # type: ignore[arg-type]
-    assert type(real) is not type(fallback)
-    data = real.save_to_bytes()
-    assert data == fallback.save_to_bytes()
-    assert b"".join(real.wire_parts()) == data
-    loaded = devmod.load_from_bytes("opencl", data)
-    assert type(loaded) is type(real)
-    assert loaded.save_to_bytes() == data
-    for name in ("kind", "format", "functions"):
-        assert getattr(real, name) == getattr(fallback, name) == getattr(loaded, name)
-    assert [real.inspect_source(key) for key in ("", fmt, "cl", "asm", "zz")] == [
-        fallback.inspect_source(key) for key in ("", fmt, "cl", "asm", "zz")
-    ]
-
-
-@pytest.mark.row("R19")
-def test_bytes_in_another_encoding_are_saved_unchanged() -> None:
-    import msgpack
-
-    data = b"".join(msgpack.packb(part, use_single_float=True) for part in ("cl", {"twice": ["twice", [[3, 64, 1]], [], []]}))
-    data += b"\xc6" + len(ADD).to_bytes(4, "big") + ADD.encode()  # bin 32 where bin 16 would do
-    module = devmod.load_from_bytes("opencl", data)
-    assert module.save_to_bytes() == data
-    fresh = devmod.create("opencl", ADD.encode(), "cl", module.functions)
-    assert len(fresh.save_to_bytes()) == len(data) - 2
-
-
-@pytest.mark.row("R2", "R22")
-@pytest.mark.parametrize("fmt", ["cl", "clbin"])
-def test_payload_files(fmt: str, tmp_path: Path) -> None:
-    module = devmod.create("opencl", ADD.encode(), fmt, {"add": add_info()})
-    path = tmp_path / f"add.{fmt}"
-    module.write_to_file(path)
-    assert path.read_bytes() == ADD.encode()
-    loaded = devmod.load_from_file(path)
-    assert (loaded.kind, loaded.format, loaded.functions) == ("opencl", fmt, module.functions)
-    assert loaded.save_to_bytes() == module.save_to_bytes()
 
 
 @pytest.mark.row("R16", "R40")
@@ -224,16 +163,6 @@ def test_pocl_without_a_writable_cache(tmp_path: Path) -> None:
 
 
 # -- building
-
-
-@pytest.mark.row("R30", "R37")
-def test_it_runs(device: Any) -> None:
-    module = adder()
-    run_add(module["add"])
-    x = np.arange(8, dtype="float32")
-    module["twice"](x, grid=2, block=4)
-    assert x.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
-    assert module["add"] is module["add"]
 
 
 @pytest.mark.row("R30", "R33")
@@ -590,25 +519,6 @@ def set_compiler() -> Iterator[Any]:
 
 
 @pytest.mark.row("R31")
-def test_the_compile_step_can_be_replaced(device: Any, builds: list[str], set_compiler: Any) -> None:
-    sources: list[bytes] = []
-
-    def compiler(code: bytes) -> bytes:
-        sources.append(code)
-        return code.replace(b"#define SCALE 1", b"#define SCALE 9")
-
-    set_compiler("opencl", compiler)
-    module = adder()
-    assert sources == []
-    run_add(module["add"], scale=9)
-    module["twice"]
-    assert sources == [ADD.encode()]
-    assert module.inspect_source() == ADD
-    set_compiler("opencl", None)
-    assert module.save_to_bytes() == adder().save_to_bytes()
-
-
-@pytest.mark.row("R31")
 def test_a_replaced_compiler_may_return_a_binary(device: Any, set_compiler: Any) -> None:
     from devmod_opencl import _driver
 
@@ -631,50 +541,6 @@ def test_sixty_four_threads_cause_one_build(builds: list[str]) -> None:
     assert len({id(each) for each in functions}) == 1
     assert len(builds) == 1
     run_add(functions[0])
-
-
-@pytest.mark.row("R32")
-def test_a_failed_build_raises_in_all_threads_and_is_tried_again(builds: list[str], set_compiler: Any) -> None:
-    calls: list[int] = []
-    never = threading.Event()
-
-    def failing(code: bytes) -> bytes:
-        calls.append(1)
-        never.wait(0.3)  # the other threads arrive
-        raise OSError("the licence server does not answer")
-
-    set_compiler("opencl", failing)
-    module = adder(ADD + "// failing")
-    functions = get_in_threads(module)
-    assert [str(each) for each in functions] == ["the licence server does not answer"] * 64
-    assert len(calls) < 64
-    assert builds == []
-    set_compiler("opencl", None)
-    run_add(module["add"])
-    assert len(builds) == 1
-
-
-@pytest.fixture
-def frequent_switches() -> Iterator[None]:
-    """Switch threads after a few instructions, which makes races likely."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.row("R32")
-def test_one_function_called_by_many_threads(device: Any, frequent_switches: None) -> None:
-    source = "__kernel void fill(__global int *x, int value) { x[get_global_id(0)] = value; }"
-    f = kernel(source, "fill", [Param("x", "buffer", "int32", "w"), Param("value", "scalar", "int32")])
-
-    def work(seed: int) -> None:
-        x = device.empty(4, "int32")
-        for turn in range(200):
-            f(x, 1000 * seed + turn, grid=1, block=4)
-            assert x.numpy().tolist() == [1000 * seed + turn] * 4
-
-    assert run_in_threads(work, range(8)) == [None] * 8
 
 
 @pytest.mark.row("R32")

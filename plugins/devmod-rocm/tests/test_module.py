@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import code_of, run_in_threads, run_python
-from hip_modules import ADD, ADD_INFO, GLOBALS, WHAT, code_object, create, error_of, loads, module_of, run_add
+from hip_modules import ADD, ADD_INFO, GLOBALS, WHAT, code_object, create, error_of, loads, module_of
 from standin_rocm import child_environment
 
 import devmod
@@ -28,31 +28,6 @@ def elf(machine: int = 224, abi: int = 64, version: int = 3, flags: int = 0x41) 
 
 
 # -- before any driver
-
-
-@pytest.mark.row("R5", "R6", "R23", "R39")
-def test_importing_creating_and_saving_open_no_driver() -> None:
-    program = (
-        "import sys, devmod, devmod_rocm\n"
-        "assert not {'hip', 'rocm', 'ctypes', 'numpy'} & {*sys.modules}, 'import'\n"
-        "m = devmod.create('rocm', b'\\x7fELF', 'hsaco', {'k': devmod.FunctionInfo('k', [])})\n"
-        "for key in ('rocm', 'hsaco', 'hip'):\n"
-        "    n = devmod.load_from_bytes(key, m.save_to_bytes())\n"
-        "    assert n.kind == 'rocm' and n.save_to_bytes() == m.save_to_bytes()\n"
-        "try: n['j']\n"
-        "except devmod.FunctionNotFoundError as error: print(error)\n"
-        "assert not {'hip', 'rocm', 'numpy', 'devmod_rocm._device'} & {*sys.modules}, 'making'\n"
-    )
-    assert run_python(program) == "the rocm module has no function 'j'; it has: 'k'\n"
-
-
-@pytest.mark.row("R22")
-@pytest.mark.parametrize("fmt", ["hsaco", "hip"])
-def test_payload_files(fmt: str, tmp_path: Path) -> None:
-    code = code_object(ADD) if fmt == "hsaco" else ADD.encode()
-    create(code, ADD_INFO, fmt).write_to_file(tmp_path / f"add.{fmt}")
-    module = devmod.load_from_file(tmp_path / f"add.{fmt}")
-    assert (module.kind, module.format, dict(module.functions)) == ("rocm", fmt, ADD_INFO)
 
 
 @pytest.fixture
@@ -86,11 +61,6 @@ def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: 
 
 
 # -- code objects
-
-
-def test_a_code_object_runs_with_and_without_an_interface(emulator: Any, device: Any) -> None:
-    run_add(module_of(ADD))
-    run_add(create(code_object(ADD), ADD_INFO))
 
 
 @pytest.mark.row("R40")

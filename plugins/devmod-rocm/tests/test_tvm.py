@@ -13,7 +13,6 @@ from devmod import FunctionInfo
 
 #: As TVM declares functions: without an interface, one launch value for each tag.
 INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"], ["blockIdx.x", "threadIdx.x"])}
-LLVM = 'target triple = "amdgcn-amd-amdhsa-hcc"\n'
 
 
 @pytest.mark.row("R2", "R24", "R35")
@@ -29,19 +28,3 @@ def test_a_module_in_tvms_bytes_runs(emulator: Any, device: Any) -> None:
     c = np.zeros(64, "float32")
     loaded["add"](a, b, c, 64, 2, 32)
     np.testing.assert_array_equal(c, a + b)
-
-
-@pytest.mark.row("R2")
-@pytest.mark.parametrize("name", ["rocm", "hip", "hsaco"])
-def test_the_names_of_the_kind(name: str, device: Any) -> None:
-    data = devmod.create("rocm", code_object(ADD), "hsaco", INFO).save_to_bytes()
-    module = devmod.load_from_bytes(name, data)
-    assert (module.kind, module["add"].info.arg_types) == ("rocm", ("handle", "handle", "handle", "int32"))
-
-
-@pytest.mark.row("R13", "R26")
-def test_the_source_of_tvm_may_be_llvm(device: Any) -> None:
-    module = devmod.create("rocm", code_object(ADD), "hsaco", INFO, {"hip": LLVM, "asm": "s_endpgm\n"})
-    assert module.inspect_source() == LLVM
-    assert (module.inspect_source("hip"), module.inspect_source("asm"), module.inspect_source("hsaco")) == (LLVM, "s_endpgm\n", "")
-    assert module["add"].info.name == "add"

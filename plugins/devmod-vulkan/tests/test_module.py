@@ -78,21 +78,6 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- before any driver
 
 
-@pytest.mark.row("R5", "R6", "R23", "R39")
-def test_importing_creating_and_saving_open_no_driver() -> None:
-    program = (
-        "import sys, devmod, devmod_vulkan\n"
-        "assert not {'vulkan', 'numpy'} & {*sys.modules}, 'import'\n"
-        "m = devmod.create('vulkan', {'k': b'anything'}, 'spv', {'k': devmod.FunctionInfo('k', [])}, {'spv': 'a listing'})\n"
-        "n = devmod.load_from_bytes('vulkan', m.save_to_bytes())\n"
-        "assert n.save_to_bytes() == m.save_to_bytes() and m.inspect_source() == 'a listing'\n"
-        "try: n['j']\n"
-        "except devmod.FunctionNotFoundError as error: print(error)\n"
-        "assert not {'vulkan', 'numpy'} & {*sys.modules}, 'making'\n"
-    )
-    assert python(program) == "the vulkan module has no function 'j'; it has: 'k'\n"
-
-
 @pytest.mark.row("R14", "R15", "R18", "R19")
 @pytest.mark.parametrize("fmt", ["spv", "vulkan"])
 def test_runtime_and_fallback_modules_save_the_same_bytes(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,27 +95,6 @@ def test_runtime_and_fallback_modules_save_the_same_bytes(fmt: str, monkeypatch:
     assert module.format == "spv"
     for name in ("kind", "format", "functions"):
         assert getattr(module, name) == getattr(fallback, name) == getattr(loaded, name)
-
-
-@pytest.mark.row("R2", "R22")
-def test_payload_files(tmp_path: Path, device: Any) -> None:
-    module = fresh(ADD, "add")
-    path = tmp_path / "add.spv"
-    module.write_to_file(path)
-    assert path.read_bytes() == words(ADD)
-    loaded = devmod.load_from_file(path)
-    assert loaded.save_to_bytes() == module.save_to_bytes()
-    run_add(loaded["add"])
-
-
-@pytest.mark.row("R37")
-def test_from_the_source_to_the_device_and_through_a_file(tmp_path: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled(ADD)  # or skip
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    fallback = devmod.compile(ADD, "vulkan", name="add", language="GLSL")
-    assert type(fallback).__name__ == "FallbackModule"
-    devmod.save(fallback, tmp_path / "add.devmod")
-    run_add(devmod.load(tmp_path / "add.devmod")["add"])
 
 
 def run_add(function: Any, n: int = 64) -> None:
@@ -486,13 +450,6 @@ def test_only_requested_functions_are_built_and_once(builds: list[str]) -> None:
     run_add(same["k"])
     run_add(same["l"])
     assert builds == ["add", "add", "k"]
-
-
-@pytest.mark.row("R32")
-def test_threads_build_once(builds: list[str]) -> None:
-    module = adder()
-    functions = run_in_threads(lambda _: module["add"], range(8))
-    assert (len({*functions}), builds) == (1, ["add"])
 
 
 @pytest.mark.row("R32")

@@ -51,25 +51,6 @@ def random_texels(shape: tuple[int, ...], name: str, seed: int = 1) -> np.ndarra
 # -- copies
 
 
-@pytest.mark.parametrize("name", IMAGE_FORMATS)
-def test_images_of_every_format_are_copied_with_their_odd_rows(name: str, device: Any) -> None:
-    image = device.image((67, 5), name)
-    assert not image.numpy().any()
-    texels = random_texels(image.array_shape, name)
-    image.copy_from(texels)
-    assert np.array_equal(image.numpy(), texels)
-
-
-@pytest.mark.parametrize(
-    ("shape", "layers"), [((1,), 0), ((300,), 0), ((64, 1), 0), ((1, 9), 0), ((65, 3, 4), 0), ((3, 2), 5), ((4, 4), 1)]
-)
-def test_images_of_every_type_are_copied(shape: tuple[int, ...], layers: int, device: Any) -> None:
-    image = device.image(shape, "rgba16float", layers=layers)
-    texels = random_texels(image.array_shape, image.format)
-    image.copy_from(texels)
-    assert np.array_equal(image.numpy(), texels)
-
-
 def test_an_image_larger_than_a_buffer_is_copied_in_parts(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     images = [device.image((67, 50), "r32float"), device.image((3, 5, 7), "r32float"), device.image((3, 5), "r32float", layers=7)]
     monkeypatch.setitem(device.limits, "maxBufferSize", 1100)
@@ -280,6 +261,7 @@ def test_without_float32_filterable(plain_device: Any) -> None:
 def test_formats_that_webgpu_does_not_guarantee(plain_device: Any, device: Any) -> None:
     names = {name for name in IMAGE_FORMATS if "16unorm" not in name and "16snorm" not in name}
     assert {name for name in names if plain_device.image((2, 2), name)} == names
+    assert [device.image((2, 2), name).format for name in IMAGE_FORMATS] == [*IMAGE_FORMATS]
     assert message_of(plain_device.image, (2, 2), "r16unorm") == (
         f"image: {plain_device} supports no image of r16unorm: Texture format R16Unorm can't be used due to "
         "missing features; Features Features { features_wgpu: FeaturesWGPU(TEXTURE_FORMAT_16BIT_NORM), features_webgpu: FeaturesWebGPU(0x0) } "
@@ -304,26 +286,13 @@ def test_formats_that_webgpu_does_not_guarantee(plain_device: Any, device: Any) 
 
 
 @pytest.mark.row("R34")
-def test_wrong_images_and_samplers_are_refused_before_the_launch(device: Any) -> None:
+def test_an_image_that_a_launch_reads_and_writes_is_refused(device: Any) -> None:
     resize = devmod.compile(SAMPLE, "webgpu")["resize"]
     picture, how, result = device.image((4, 4), "rgba8unorm"), device.sampler(), device.image((4, 4), "rgba32float")
 
     def text(*args: Any, call: Callable[..., Any] = resize) -> str:
         return message_of(call, *args, threads=(4, 4)).removeprefix("the webgpu function 'resize': ")
 
-    assert text(np.zeros((4, 4), "float32"), how, result) == (
-        "argument 1 'picture' is an array of shape (4, 4), and the kernel takes an image, such as device.image_from_numpy(array), whose "
-        "format you choose"
-    )
-    assert text(device.zeros(4, "float32"), how, result).startswith("argument 1 'picture' is an array of shape (4,), and the kernel takes")
-    assert text(device.image(4, "r8unorm"), how, result) == "argument 1 'picture' is an image of type 1d, and the kernel takes 2d"
-    layered = device.image((4, 4), "r8unorm", layers=1)
-    assert text(layered, how, result) == "argument 1 'picture' is an image of type 2d_array, and the kernel takes 2d"
-    assert text(device.image((4, 4), "r8uint"), how, result) == (
-        "argument 1 'picture' is an image of r8uint, whose texels are uint, and the kernel takes float"
-    )
-    assert text(picture, how, picture) == "argument 3 'result' is an image of rgba8unorm, and the kernel takes rgba32float"
-    assert text(picture, picture, result) == "argument 2 'how' is an Image, and the kernel takes a sampler, such as device.sampler()"
     shared = (
         "argument 3 'result' and argument 1 'picture' are the same image, and the shader writes to one of them. WebGPU forbids this in one "
         "launch; pass a copy for one of them"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_calls, check_foreign_events, check_scalar, check_streams, host_arrays, run_python
+from backend_checks import check_foreign_events, check_scalar, host_arrays, run_python
 from tvm_vectors import check_matmul, check_vadd, only_function
 from webgpu_shaders import ADD, ALONE, adder, function
 
@@ -566,15 +566,6 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
 # -- streams, events, time
 
 
-@pytest.mark.row("R34", "R35")
-def test_names_threads_and_the_current_stream(device: Any, add: Any) -> None:
-    check_calls(device, add)
-
-
-def test_streams_events_and_time(device: Any, add: Any) -> None:
-    check_streams(device, add, timed=device.timed, grid=1)
-
-
 def test_without_timestamps(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_webgpu._device import WebGPUDevice
 
@@ -1004,16 +995,6 @@ def test_equal_texts_are_compiled_once(device: Any, monkeypatch: pytest.MonkeyPa
     module["add"].specialize()
     assert c.tolist() == [2] * 4
     assert seen == [text]
-
-
-@pytest.mark.row("R22")
-def test_one_shader_as_a_file(device: Any, tmp_path: Path) -> None:
-    path = tmp_path / "add.wgsl"
-    adder().write_to_file(path)
-    assert path.read_text(encoding="utf-8") == ADD
-    a, b, c = host_arrays()
-    devmod.load_from_file(path)["add"](a, b, c, 64, grid=1)
-    np.testing.assert_array_equal(c, a + b)
 
 
 # -- interrupts

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_calls, check_error, check_scalar
+from backend_checks import check_error, check_scalar
 from vendor import DIMENSIONS, Vendor, launch_error
 
 import devmod
 from devmod import FunctionInfo, Interface, Member, Param
+from devmod.plugins import find
+from devmod_conformance import run
 from devmod_simulators import StandinDriver
 
 X = Param("x", "buffer", "int32", "rw")
@@ -230,13 +232,15 @@ def test_local_memory_is_no_argument(device: Any, vendor: Vendor) -> None:
     )
 
 
-@pytest.mark.each_driver
-@pytest.mark.row("R34")
-def test_calls_of_every_form(device: Any, add: Any) -> None:
-    check_calls(device, add, block=32)
-
-
 @pytest.mark.volume_but("cuda-ctypes", "cuda-pycuda")
+@pytest.mark.each_driver
+@pytest.mark.row("R34", "R37")
+def test_calls_of_every_form(device: Any, vendor: Vendor, executes: None) -> None:
+    rows = ("R34-names", "R34-part", "R34-threads", "R37-bind", "R37-current", "R37-device", "R37-elapsed", "R37-nothing", "R37-stream")
+    results = run(find("devmod.conformance", vendor.kind)(), rows)
+    assert {result.row.id: (result.outcome, result.reason) for result in results} == dict.fromkeys(rows, ("passed", ""))
+
+
 @pytest.mark.each_driver
 @pytest.mark.row("R32")
 def test_threads_launch_one_function_and_one_prepared_launch(device: Any, vendor: Vendor, executes: None) -> None:

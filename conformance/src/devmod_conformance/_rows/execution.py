@@ -178,7 +178,7 @@ def bound_launches(case: Conformance) -> None:
 
 @row("R37-stream")
 def streams(case: Conformance) -> None:
-    """A launch on another stream is complete after Stream.synchronize, and events measure its time."""
+    """A launch on another stream is before the launches of a stream that waits for its event, and events measure its time."""
     device = default_device(case)
     for _, call, function in called_functions(case):
         arrays = to_device(device, call.make_arguments())
@@ -188,11 +188,14 @@ def streams(case: Conformance) -> None:
             begin = stream.record()
             function(*arrays, **call.keywords, stream=stream)
             end = stream.record()
+            stream.wait(end)
             device.default_stream.wait(end)
+            function(*arrays, **call.keywords, stream=device.default_stream)
             end.synchronize()
             stream.synchronize()
-        require(end.elapsed(begin) >= 0, f"the seconds between two events: expected 0 or more, got {end.elapsed(begin)}")
-        compare_arrays(call, to_host(arrays), reference_arrays(call), "on another stream")
+        for seconds in (end.elapsed(begin), -begin.elapsed(end)):
+            require(seconds >= 0, f"the seconds between two events: expected 0 or more, got {seconds}")
+        compare_arrays(call, to_host(arrays), _twice(call), "on another stream, and then on the default stream, which waits for it")
 
 
 @row("R37-result")

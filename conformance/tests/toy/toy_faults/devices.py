@@ -138,6 +138,12 @@ def backward_time(before, self, earlier):
     return -before(self, earlier) - 1e-9
 
 
+@replaces(ToyEvent, "elapsed", "R37-stream", reason="the seconds between two events: expected 0 or more, got -…")
+def unsigned_time(before, self, earlier):
+    """The seconds back to an earlier event are those forward to it."""
+    return abs(before(self, earlier))
+
+
 @replaces(ToyEvent, "elapsed", "R37-elapsed", reason=IDLE + "0.001")
 def constant_time(before, self, earlier):
     """The time between two events is a constant."""

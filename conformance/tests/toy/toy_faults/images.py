@@ -90,6 +90,18 @@ def layered_alike(before, self, image, data, stream):
     before(self, image, bytes(data[: len(data) // layers]) * layers, stream)
 
 
+@replaces(
+    ToyDevice,
+    "write_image",
+    "R37-images",
+    reason="an image of r8snorm with the shape (7, 5) has other values after a copy from the host and back",
+)
+def unsigned_texels(before, self, image, data, stream):
+    """The texels of signed formats lose their sign."""
+    values = np.frombuffer(data, image.texel.dtype)
+    before(self, image, np.abs(values).tobytes(), stream)
+
+
 def turned(data, image):
     """Return the rows of an image in the opposite order."""
     row = len(data) // image.extent[1]
