@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from devmod.errors import GuardError
 from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._program.call import ProgramCall
-from devmod_runtime._program.plan import Plan
+from devmod_runtime._program.call import CheckedProgramCall
+from devmod_runtime._program.plan import LaunchPlan
 from devmod_runtime.tools.guard import GuardedMemory
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ def filled(value: int) -> Methods:
     """Return what gives each new output and each temporary of a program memory of its own, with a value in each byte."""
 
     def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
-        def new(self: ProgramCall, declared: Any) -> Any:
+        def new(self: CheckedProgramCall, declared: Any) -> Any:
             array = original(self, declared)
             if nbytes := self._shapes.nbytes[declared.name]:
                 content = memoryview(bytes([value]) * nbytes)
@@ -38,10 +38,10 @@ def filled(value: int) -> Methods:
 
         return new
 
-    def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
+    def launch(self: CheckedProgramCall, arrays: Sequence[Any], _: object) -> None:
         _launch(self, self._named(arrays, ()))
 
-    return {(ProgramCall, "_new"): make_new, (ProgramCall, "_launch"): lambda _: launch}
+    return {(CheckedProgramCall, "_new"): make_new, (CheckedProgramCall, "_launch"): lambda _: launch}
 
 
 def unwritten(run: Callable[[Methods], Mapping[str, Any]], compare: Callable[[str, Any, Any], Difference]) -> str:
@@ -68,7 +68,7 @@ def zoned() -> Methods:
     """Return what compares the zones of a guard after all steps of a long program. A GuardError then names no step."""
 
     def make_launch(original: Callable[..., Any]) -> Callable[..., Any]:
-        def launch(self: ProgramCall, arrays: Sequence[Any], slots: list[Any]) -> None:
+        def launch(self: CheckedProgramCall, arrays: Sequence[Any], slots: list[Any]) -> None:
             function = self._function
             if len(function.steps) <= MOST_STEPS:
                 original(self, arrays, slots)
@@ -92,12 +92,12 @@ def zoned() -> Methods:
 
         return launch
 
-    return {(ProgramCall, "_launch"): make_launch}
+    return {(CheckedProgramCall, "_launch"): make_launch}
 
 
-def _launch(call: ProgramCall, arrays: Mapping[str, Any]) -> None:
+def _launch(call: CheckedProgramCall, arrays: Mapping[str, Any]) -> None:
     """Queue the launches of a program on given memory."""
-    Plan(call._function, call._shapes, call._stream, arrays, call._scalars, {}).run([], call._scalars, is_checked=False)
+    LaunchPlan(call._function, call._shapes, call._stream, arrays, call._scalars, {}).run([], call._scalars, is_checked=False)
 
 
 def _with_zone(array: Any) -> Any:
