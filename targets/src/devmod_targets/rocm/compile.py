@@ -37,7 +37,7 @@ from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_
 from devmod_targets.rocm._headers import explain_cuda, headers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence
 
     from devmod import FunctionInfo
     from devmod_readers.amdgpu import CodeObjectKernel
@@ -141,7 +141,7 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         readers = [_describe_modules(modules)] if modules else []
         declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
         unread = set(kernels) if language == "ir" else set()
-        if language == "hip" and (found := _read_undeclared(request, options, kernels, code, added, declared)) is not None:
+        if language == "hip" and (found := _read_undeclared(request, options, kernels, code, added, declared >= set(kernels))):
             reflected, reader, included = found
             readers.append(reader)
             files |= included
@@ -192,20 +192,15 @@ def _build_code_object(
 
 
 def _read_undeclared(
-    request: CompileRequest,
-    options: ClangOptions,
-    kernels: Mapping[str, CodeObjectKernel],
-    code: bytes,
-    added: Sequence[str],
-    declared: Set[str],
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], code: bytes, added: list[str], optional: bool
 ) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]] | None:
-    """Return the result of `read_kernels`; None for a source that it cannot read, if all its kernels are declared."""
+    """Return the result of `read_kernels`; None for a source that it cannot read, if that is `optional`: all kernels are declared."""
     try:
         return read_kernels(request, options, kernels, code, added)
     except CompileError:
-        if declared >= set(kernels):
-            return None
-        raise
+        if not optional:
+            raise
+        return None
 
 
 def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectKernel]:
