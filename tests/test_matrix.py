@@ -111,7 +111,9 @@ def declared(projects: Projects, names: Iterable[str]) -> set[tuple[str, str, st
 
 def check(box: Any, projects: Projects, installed: Iterable[str]) -> list[dict[str, str]]:
     """All of it, in an environment that has core, these plugins, and the wheels that they need. Returns the rows of `devmod plugins`."""
-    find = "from importlib.util import find_spec; print(*(each for each in ('readers', 'runtime', 'targets') if find_spec(f'devmod_{each}')))"
+    find = (
+        "from importlib.util import find_spec; print(*(each for each in ('readers', 'runtime', 'targets') if find_spec(f'devmod_{each}')))"
+    )
     installed = [*installed, *(f"devmod-{each}" for each in box.run("-c", find).split())]
     plugins = [name for name in projects if is_backend(projects[name])]
     kinds = sorted({*targets.KINDS, *(name for group, name, _ in declared(projects, plugins) if group == "devmod.create")})

@@ -11,7 +11,7 @@ import pytest
 from backend_checks import check_error
 
 from devmod.errors import FormatError
-from devmod_readers.amdgpu import check_code_object, read_code_object
+from devmod_readers.amdgpu import check_code_object, find_kernels, read_code_object
 from devmod_readers.offload import is_container, read_images
 
 pytestmark = pytest.mark.once  # bytes, which the reader reads itself
@@ -100,6 +100,12 @@ def elf(body: bytes, sections: bytes, segments: bytes = b"") -> bytes:
     counts = (64, 56, len(segments) // 56, 64, len(sections) // 64, 0)
     head = struct.pack("<HHIQQQIHHHHHH", 3, 224, 1, 0, at + len(sections), at, 0, *counts)
     return b"\x7fELF\2\1\1\x40\2" + bytes(7) + head + body + sections + segments
+
+
+def test_kernels_are_found_by_the_symbols_of_their_descriptors(code: bytes) -> None:
+    for data in (code, memoryview(code)):
+        assert find_kernels(data, ["add", "none", "ad"]) == {"add"}
+    assert find_kernels(b"", ["add"]) == find_kernels(code, []) == set()
 
 
 def test_notes_are_read_once() -> None:

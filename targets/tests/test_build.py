@@ -11,7 +11,8 @@ import pytest
 from build_project import KERNEL, InProcess, write_kernels
 
 import devmod
-from devmod_targets.build.result import BuildResult, JobResult, Progress
+from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import BuildResult, JobResult
 
 
 @pytest.fixture(autouse=True)

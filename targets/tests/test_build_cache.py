@@ -16,7 +16,8 @@ from build_project import InProcess, write_kernels
 
 import devmod
 from devmod_targets.build.cache import CacheError, FolderEntries, open_entries
-from devmod_targets.build.result import BuildResult, JobResult, Progress
+from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import BuildResult, JobResult
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 

@@ -356,7 +356,8 @@ def test_a_source_that_cannot_be_read_is_counted(capfd: pytest.CaptureFixture[st
 def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFixture[str]) -> None:
     from devmod_targets.build.display import Annotations
     from devmod_targets.build.plan import Job
-    from devmod_targets.build.result import JobResult, Progress, failure_of
+    from devmod_targets.build.progress import Progress
+    from devmod_targets.build.result import JobResult, failure_of
 
     job = Job("k", "/p", "a,b:c.cl", "opencl")
     failure = failure_of(job, Outcome(error="CompileError", message="100%\nof it"))

@@ -63,12 +63,12 @@ def register(module: devmod.Module, prefix: str, device: devmod.Device | str | N
             return tvm_ffi.get_global_func(f"{prefix}.{name}", allow_missing=True) is not None
 
         for name in new_programs(known, programs, identity, exists, prefix):
-            tvm_ffi.register_global_func(f"{prefix}.{name}", _Function(programs[name], device).call)
+            tvm_ffi.register_global_func(f"{prefix}.{name}", _GlobalFunction(programs[name], device).call)
             known[name] = programs[name].place, identity
     return {name: tvm_ffi.get_global_func(f"{prefix}.{name}") for name in programs}
 
 
-class _Function:
+class _GlobalFunction:
     """A program as a function, which is given its outputs."""
 
     def __init__(self, program: Program, device: devmod.Device | str | None) -> None:

@@ -1,6 +1,7 @@
 """The readers of AMD's code objects. They need no driver and no ROCm.
 
 - `read_code_object` returns the kernels of a code object with the places of their arguments and their limits.
+- `find_kernels` returns which of some kernels a code object has.
 - `check_code_object` checks that a code object is complete, before a driver loads it.
 
 They raise `devmod.FormatError` for a file that is damaged.
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from devmod.backend import Binary
     from devmod_readers.elf import Segment
 
-__all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "read_code_object"]
+__all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "find_kernels", "read_code_object"]
 
 
 Dims = tuple[int, int, int]
@@ -121,6 +122,20 @@ def read_code_object(code: Binary) -> dict[str, CodeObjectKernel]:
         except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException) as error:
             raise _damaged(f"its metadata cannot be read: {type(error).__name__}: {error}") from None
     return kernels
+
+
+def find_kernels(code: Binary, names: Iterable[str]) -> set[str]:
+    """Return those of the names that are kernels of a code object. The descriptor of a kernel has a symbol, the name with ".kd".
+
+    Parameters
+    ----------
+    code
+        A code object, which is searched and not read: a damaged one raises nothing.
+    names
+        The names, mangled for C++.
+    """
+    data = bytes(code)
+    return {name for name in names if b"\0" + name.encode() + b".kd\0" in data}
 
 
 def _kernel(entry: Any) -> CodeObjectKernel:

@@ -29,7 +29,7 @@ def test_a_backend_with_addresses_gets_the_memory_or_the_bytes_of_an_int(devices
     seen: list[Any] = []
     f = toy.module({"f": INFO}, {"f": lambda shape, *values: seen.append(values)}, AddressLauncher)["f"]
     array = devices[0].zeros(4, "float32")
-    for _ in range(2):  # by `Call`, then by the plain path
+    for _ in range(2):  # by `KernelCall`, then by the plain path
         f(array, 3, grid=1, block=1)
         assert seen.pop()[0] is array.memory
     f(7, 3, grid=1, block=1)

@@ -42,7 +42,7 @@ def test_a_kernel_gets_the_values_of_its_arrays(devices: list[toy.ToyDevice]) ->
     for device in devices:
         x, y = device.zeros(6, "float32"), device.zeros((2, 3), "int8")
         expected = [number(6), x.memory, y.memory, number(2), number(3), number(3, 8), number(1, 8), number(7)]
-        for call in (f, f, f.bind(x, y, 7, grid=1, block=1)):  # by `Call`, by the plain path, prepared
+        for call in (f, f, f.bind(x, y, 7, grid=1, block=1)):  # by `KernelCall`, by the plain path, prepared
             arguments = (x, y, 7) if call is f else ()
             call(*arguments, **({"grid": 1, "block": 1} if call is f else {}))
             values = list(seen.pop())

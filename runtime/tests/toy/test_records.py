@@ -104,7 +104,7 @@ def test_a_call_with_a_record_is_a_plain_call(on_device: bool, monkeypatch: pyte
     f, seen = make(X, *PARAMS)
     data, x = expected(), devices[0].empty(4, "float32") if on_device else np.zeros(4, "float32")
     f(x, p=data, grid=1, block=1)
-    monkeypatch.setattr("devmod_runtime._launch.function.Call", None)
+    monkeypatch.setattr("devmod_runtime._launch.function.KernelCall", None)
     f(x, p=data, grid=1, block=1)
     assert seen == [data, data]
 

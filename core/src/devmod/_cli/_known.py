@@ -8,7 +8,7 @@ from devmod._plugins.claim import CORE
 from devmod.errors import pip_install
 
 
-class Entry(NamedTuple):
+class KnownCommand(NamedTuple):
     """A known command: the line in the help, the distribution that contains it, and what pip installs, if that is not the distribution."""
 
     help: str
@@ -40,23 +40,23 @@ SYNONYMS = {
 }
 #: The known commands in the order of the help.
 KNOWN = {
-    "compile": Entry("Compile sources for targets into one file.", "devmod-targets", _BUILD),
-    "init": Entry("Write a manifest for the sources in a folder.", "devmod-targets"),
-    "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
-    "bundle": Entry("Join files into one.", "devmod-targets"),
-    "inspect": Entry("Show the modules of a file, what they need, and what runs here."),
-    "view": Entry("Show a file in the browser.", "devmod-readers"),
-    "doctor": Entry("Check what of devmod works here, and what to do about the rest."),
-    "devices": Entry("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
-    "run": Entry("Run a function of a file, and compare or save its results.", "devmod-runtime", "devmod-opencl[pocl]"),
-    "bench": Entry("Measure functions side by side.", "devmod-runtime", "devmod-opencl[pocl]"),
-    "verify": Entry("Check a file, and compare its candidates here.", "devmod-runtime", "devmod-opencl[pocl]"),
-    "profile": Entry("Run a Python script, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
-    "keygen": Entry("Make a key that signs files.", "devmod-trust"),
-    "sign": Entry("Sign files, for policies to check.", "devmod-trust"),
-    "check": Entry("Check the signatures of a file.", "devmod-trust"),
-    "plugins": Entry("List the installed plugins and their problems."),
-    "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
-    "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),
-    "new-backend": Entry("Write the skeleton of a new backend.", "devmod-conformance"),
+    "compile": KnownCommand("Compile sources for targets into one file.", "devmod-targets", _BUILD),
+    "init": KnownCommand("Write a manifest for the sources in a folder.", "devmod-targets"),
+    "build": KnownCommand("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
+    "bundle": KnownCommand("Join files into one.", "devmod-targets"),
+    "inspect": KnownCommand("Show the modules of a file, what they need, and what runs here."),
+    "view": KnownCommand("Show a file in the browser.", "devmod-readers"),
+    "doctor": KnownCommand("Check what of devmod works here, and what to do about the rest."),
+    "devices": KnownCommand("List the devices of the installed runtimes.", "devmod-runtime", "devmod-opencl[pocl]"),  # on any CPU
+    "run": KnownCommand("Run a function of a file, and compare or save its results.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "bench": KnownCommand("Measure functions side by side.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "verify": KnownCommand("Check a file, and compare its candidates here.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "profile": KnownCommand("Run a Python script, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "keygen": KnownCommand("Make a key that signs files.", "devmod-trust"),
+    "sign": KnownCommand("Sign files, for policies to check.", "devmod-trust"),
+    "check": KnownCommand("Check the signatures of a file.", "devmod-trust"),
+    "plugins": KnownCommand("List the installed plugins and their problems."),
+    "cache": KnownCommand("Show the sizes of the caches on the disk, and clear them."),
+    "conformance": KnownCommand("Check a backend against the contract, row by row.", "devmod-conformance"),
+    "new-backend": KnownCommand("Write the skeleton of a new backend.", "devmod-conformance"),
 }

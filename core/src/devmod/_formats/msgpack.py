@@ -194,23 +194,23 @@ class Reader:
         if self.at >= self._end:
             self._mark()
         mark = self.data[self.at]
-        sort = _SORTS[mark]
-        if sort == "a string":
+        type_ = _TYPES[mark]
+        if type_ is str:
             return self.read_str()
-        if sort == "an integer":
+        if type_ is int:
             return self.read_int(-(2**63), 2**64 - 1)
-        if sort == "an array":
+        if type_ is list:
             self.count_container()
             return [self.read_value(depth + 1) for _ in range(self.read_array())]
-        if sort == "a map":
+        if type_ is dict:
             return self.read_map_object(depth)
-        if sort == "a binary":
+        if type_ is bytes:
             return bytes(self.read_bin())
-        if sort == "a float":
+        if type_ is float:
             return self._float()
-        if sort in ("nil", "a boolean"):
-            return {0xC0: None, 0xC2: False, 0xC3: True}[self._mark()]
-        raise self.error(f"found {sort}, which is not supported here")
+        if type_ is None:
+            raise self.error(f"found {_name(mark)}, which is not supported here")
+        return {0xC0: None, 0xC2: False, 0xC3: True}[self._mark()]
 
     def read_map_object(self, depth: int = 0) -> dict[str, Any]:
         """Read a map and its values, as `read_value` reads them."""
@@ -345,27 +345,36 @@ class Reader:
         return count
 
     def _mistyped(self, expected: str, mark: int) -> FormatError:
-        return self.error(f"expected {expected}, found {_SORTS[mark]}", self.at - 1)
+        return self.error(f"expected {expected}, found {_name(mark)}", self.at - 1)
 
 
 # Tables over the first byte of an object, 0x00 to 0xFF. They are written out, since opening a file imports this module.
 
-#: The type of the object, for messages.
-_SORTS = (
-    *("an integer",) * 0x80,
-    *("a map",) * 0x10,
-    *("an array",) * 0x10,
-    *("a string",) * 0x20,
-    *("nil", "the byte 0xC1, which msgpack does not use", "a boolean", "a boolean"),
-    *("a binary", "a binary", "a binary"),
-    *("an extension type",) * 3,
-    *("a float", "a float"),
-    *("an integer",) * 8,
-    *("an extension type",) * 5,
-    *("a string", "a string", "a string"),
-    *("an array", "an array", "a map", "a map"),
-    *("an integer",) * 0x20,
+#: The type of the object; None for an extension type and for 0xC1.
+_TYPES: tuple[type | None, ...] = (
+    *((int,) * 0x80 + (dict,) * 0x10 + (list,) * 0x10 + (str,) * 0x20),
+    *(type(None), None, bool, bool, bytes, bytes, bytes, None, None, None, float, float),
+    *((int,) * 8 + (None,) * 5 + (str,) * 3 + (list, list, dict, dict) + (int,) * 0x20),
 )
+#: The names of the types in messages.
+_NAMES = {
+    int: "an integer",
+    float: "a float",
+    bool: "a boolean",
+    str: "a string",
+    bytes: "a binary",
+    list: "an array",
+    dict: "a map",
+    type(None): "nil",
+    None: "an extension type",
+}
+
+
+def _name(mark: int) -> str:
+    """Return the name of the type of an object with such a first byte."""
+    return "the byte 0xC1, which msgpack does not use" if mark == 0xC1 else _NAMES[_TYPES[mark]]
+
+
 #: The size of an object without parts, with its first byte, if that byte alone gives the size; else 0.
 _LEAF_SIZES = (
     *(1,) * 0x80,

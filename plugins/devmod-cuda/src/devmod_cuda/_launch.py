@@ -19,7 +19,7 @@ from devmod_runtime import fork_safe
 from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError, describe
 from devmod_runtime.driver_api.kernel import (
-    Argument,
+    DeclaredArgument,
     DriverKernel,
     DriverLaunchConfig,
     DriverLauncher,
@@ -387,7 +387,7 @@ def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) ->
     FormatError
         The binary declares other parameters than the function.
     """
-    tensor_map = Argument("a tensor map", *_TENSOR_MAP)
+    tensor_map = DeclaredArgument("a tensor map", *_TENSOR_MAP)
     arguments = declared_arguments("cuda", info, lambda number: tensor_map if is_tensor_map(info, number) else None)
     places = None if params is None else [Place(each.offset, each.size) for each in params]
 

@@ -328,7 +328,7 @@ class OpenCLKernel(Kernel):
         ends = list(accumulate(calcsize(f"<{each}") for each in formats))
         pack_into = Struct(f"<{''.join(formats)}").pack_into
         pick = itemgetter(*numbers)
-        # For an int the struct module takes what `Call` takes. For a float it takes more.
+        # For an int the struct module takes what `KernelCall` takes. For a float it takes more.
         floats = [number for number, each in zip(numbers, formats, strict=True) if each in "efd"]
 
         def new() -> tuple[Any, tuple[Any, ...], memoryview]:
@@ -360,7 +360,7 @@ class OpenCLKernel(Kernel):
                 handle, parts, memory = item = new()
             try:
                 pack_into(memory, 0, *pick(args))
-            except Exception:  # noqa: BLE001 - what the `__index__` of a value raises: `Call` converts the value, or names it in its error
+            except Exception:  # noqa: BLE001 - what the `__index__` of a value raises: `KernelCall` converts the value, or names it
                 give(item)
                 return NotImplemented
             try:

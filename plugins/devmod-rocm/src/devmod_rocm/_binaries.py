@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from devmod.errors import DeviceNotFoundError, FormatError, ToolchainNotFoundError, list_names
-from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, read_code_object
+from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, find_kernels, read_code_object
 from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
 from devmod_rocm._calls import HIP
@@ -166,8 +166,7 @@ def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
         )
     # Several translation units have a code object each for one architecture.
     fitting = [each.data for each, number in zip(objects, ranks, strict=True) if number == best]
-    symbols = [b"\0" + name.encode() + b".kd\0" for name in names]
-    return next((data for data in fitting if all(symbol in bytes(data) for symbol in symbols)), fitting[0])
+    return next((data for data in fitting if find_kernels(data, names) == {*names}), fitting[0])
 
 
 def _check_header(code: bytes) -> int:

@@ -41,9 +41,8 @@ class Places:
         The number and the (set, binding) of each buffer argument.
     images : list of ((int, int), int, int)
         For each place of an image or a sampler that the shader uses: the numbers of the image and of the sampler; -1 for none.
-    uniforms : list of (int, int, (int, int))
-        For each uniform buffer: the number of the argument with its content, or -1 minus the number of the block; its size; its
-        (set, binding).
+    uniforms : list of (bool, int, int, (int, int))
+        For each uniform buffer: whether its content is a block, and not an argument; the number of either; its size; its (set, binding).
     addresses : list of int
         The number of each argument that is an address.
     push : int
@@ -55,7 +54,7 @@ class Places:
     def __init__(self, shader: Shader) -> None:
         interface = shader.interface
         self.buffers: list[tuple[int, tuple[int, int]]] = []
-        self.uniforms: list[tuple[int, int, tuple[int, int]]] = []
+        self.uniforms: list[tuple[bool, int, int, tuple[int, int]]] = []
         self.bindings: dict[tuple[int, int], int] = {}
         self.images: list[tuple[tuple[int, int], int, int]] = []
         self.addresses = [number for number, param in enumerate(interface.params) if param.kind == "scalar" and param.type == "handle"]
@@ -67,7 +66,7 @@ class Places:
                 if param.kind == "buffer":
                     self.buffers.append((number, place))
                 else:
-                    self.uniforms.append((number, bytes_of(param.type), place))
+                    self.uniforms.append((False, number, bytes_of(param.type), place))
             elif param.kind in ("image", "sampler") and opaque.setdefault((param.at, param.kind), number) != number:
                 raise self._error(shader, param.at, "which another argument uses")
         # An image that the shader does not use has no descriptor, whose type would be unknown.
@@ -78,7 +77,7 @@ class Places:
             if block.at == "push":
                 self.push, self.push_size = number, -(-block.size // 4) * 4
             else:
-                self.uniforms.append((-1 - number, block.size, self._place(shader, block.at, UNIFORM)))
+                self.uniforms.append((True, number, block.size, self._place(shader, block.at, UNIFORM)))
         self.sets = max((number for number, _ in self.bindings), default=-1) + 1
 
     def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
@@ -127,11 +126,11 @@ class Pipeline:
         self.most_bytes = logical.physical.limits["maxStorageBufferRange"]
         self.pack = block_packer(shader.interface) if shader.interface.blocks else None
         align = logical.physical.alignment
-        #: For each uniform buffer: the number of its argument or block, the offset in the launch's uniform memory, the size.
-        self.uniforms: list[tuple[int, int, int]] = []
+        #: For each uniform buffer: its content as in `Places.uniforms`, the offset in the launch's uniform memory, the size.
+        self.uniforms: list[tuple[bool, int, int, int]] = []
         self.uniform_bytes = 0
-        for number, size, _ in places.uniforms:
-            self.uniforms.append((number, self.uniform_bytes, size))
+        for is_block, number, size, _ in places.uniforms:
+            self.uniforms.append((is_block, number, self.uniform_bytes, size))
             self.uniform_bytes += -(-max(size, 1) // align) * align
         #: The handles that are destroyed when this object is collected.
         self._owned: list[tuple[str, Any]] = []
@@ -337,13 +336,13 @@ class Launchable:
         self._image_infos = ffi.new("VkDescriptorImageInfo[]", len(places.images))
         self._infos = ffi.new("VkDescriptorBufferInfo[]", number)
         targets = [(at, vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) for _, at in places.buffers]
-        targets += [(at, vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER) for _, _, at in places.uniforms]
+        targets += [(at, vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER) for *_, at in places.uniforms]
         writes = [self._write(at, kind, pBufferInfo=self._infos + index) for index, (at, kind) in enumerate(targets)]
         for index, (at, _, _) in enumerate(places.images):
             writes.append(self._write(at, places.bindings[at], pImageInfo=self._image_infos + index))
             self._image_infos[index].imageLayout = _GENERAL
         self._writes = array("VkWriteDescriptorSet", writes)
-        for index, (_, offset, size) in enumerate(pipeline.uniforms, len(places.buffers)):
+        for index, (*_, offset, size) in enumerate(pipeline.uniforms, len(places.buffers)):
             assert self._uniforms is not None
             entry = self._infos[index]
             entry.buffer, entry.offset = self._uniforms.buffer, self._uniforms.offset + offset
@@ -413,8 +412,8 @@ class Launchable:
                 if type(values[number]) is Memory:
                     values[number] = values[number].take_address().to_bytes(8, "little")
         blocks = pipeline.pack(values) if pipeline.pack is not None else ()
-        for number, offset, size in pipeline.uniforms:
-            data = values[number] if number >= 0 else blocks[-1 - number]
+        for is_block, number, offset, size in pipeline.uniforms:
+            data = blocks[number] if is_block else values[number]
             assert self._uniforms is not None
             ffi.memmove(ffi.cast("char *", self._uniforms.address + offset), data, min(size, len(data)))
         if self._sets is not None:

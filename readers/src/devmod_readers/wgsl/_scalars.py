@@ -6,7 +6,7 @@ A new scalar type is a line of `SCALARS`; if it requires a feature of the device
 from __future__ import annotations
 
 
-class Scalar:
+class ScalarType:
     """A scalar type of host-shareable memory.
 
     Attributes
@@ -37,10 +37,10 @@ class Scalar:
 SCALARS = {
     scalar.name: scalar
     for scalar in (
-        Scalar("i32", "int32", "i"),
-        Scalar("u32", "uint32", "u"),
-        Scalar("f32", "float32", "f", struct_format="<f"),
-        Scalar("f16", "float16", "h", struct_format="<e", extension="f16"),
+        ScalarType("i32", "int32", "i"),
+        ScalarType("u32", "uint32", "u"),
+        ScalarType("f32", "float32", "f", struct_format="<f"),
+        ScalarType("f16", "float16", "h", struct_format="<e", extension="f16"),
     )
 }
 #: The types that WGSL does not support, to the suffixes of their numbers.

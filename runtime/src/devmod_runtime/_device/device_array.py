@@ -87,7 +87,7 @@ class DeviceArray(Array):
         view = DeviceArray(device, region, shape, self.dtype, self.owner, read_only=self.read_only)
         view._root, view._offset = root, self._offset + offset
         if view.misaligned:
-            del view.memory  # `Function.__call__` reads it, and leaves the error to `Call`
+            del view.memory  # `Function.__call__` reads it, and leaves the error to `KernelCall`
         return view
 
     @property

@@ -117,10 +117,11 @@ def host_view(value: object) -> HostView | None:
         raise ConversionError(f"has elements of an unsupported type: {error}") from None
 
 
-def plain_array(value: Any) -> np.ndarray[Any, Any] | None:
+def plain_array(value: Any, *, takes_exports: bool = True) -> np.ndarray[Any, Any] | None:
     """Return a NumPy array over a host array in 1 µs, where `host_view` takes 40; None if `host_view` decides.
 
-    An array of another library, whose elements NumPy has, becomes one by NumPy's own `from_dlpack`. Before NumPy 2.2 that is read-only.
+    With `takes_exports`, an array of another library, whose elements NumPy has, becomes one by NumPy's own `from_dlpack`. Before NumPy 2.2
+    that is read-only.
     """
     numpy: Any = sys.modules["numpy"]  # a name of `np` takes 0.6 µs
     if isinstance(value, (Array, numpy.generic)):
@@ -129,7 +130,8 @@ def plain_array(value: Any) -> np.ndarray[Any, Any] | None:
         array: np.ndarray[Any, Any] = numpy.asarray(memoryview(value))
         return array
     except (TypeError, ValueError, BufferError, NotImplementedError):
-        pass
+        if not takes_exports:
+            return None
     try:
         if type(value).__module__ == "torch":  # older ones export capsules without a flag, which NumPy takes as read-only
             array = value.numpy()
@@ -144,16 +146,9 @@ def plain_array(value: Any) -> np.ndarray[Any, Any] | None:
 
 def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
     """Return a NumPy array over a host array, and the name of its element type if NumPy does not support it."""
-    if isinstance(value, (int, float, complex, str, list, tuple, dict)) or value is None:
-        return None
-    if isinstance(value, np.ndarray):
-        return np.asarray(value), ""
-    if isinstance(value, np.generic):
-        return None
-    try:
-        return np.asarray(memoryview(value)), ""
-    except (TypeError, ValueError, BufferError, NotImplementedError):
-        pass
+    array = np.asarray(value) if isinstance(value, np.ndarray) else plain_array(value, takes_exports=False)
+    if array is not None:
+        return array, ""
     from devmod_runtime._device.dlpack_import import device_of, import_array, is_capsule
 
     if not is_capsule(value) and not (hasattr(value, "__dlpack_device__") and hasattr(value, "__dlpack__")):

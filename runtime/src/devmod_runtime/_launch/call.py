@@ -39,7 +39,7 @@ else:
 _IMAGES = ("image", "sampler")
 
 
-class Call:
+class KernelCall:
     """A checked and converted call. The constructor launches nothing.
 
     Parameters
@@ -461,7 +461,7 @@ def overlap(one: HostView, other: HostView) -> bool:
         return True
 
 
-# -- The repeated call with host arrays: what `Call` has checked once is not asked again.
+# -- The repeated call with host arrays: what `KernelCall` has checked once is not asked again.
 
 #: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs with OpenCL.
 _LONG = 1e-3
@@ -478,7 +478,7 @@ class HostCall:
         Its arrays by the number of the argument, as `find_arrays` returns them.
     """
 
-    def __init__(self, call: Call, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
+    def __init__(self, call: KernelCall, arrays: Mapping[int, np.ndarray[Any, Any]]) -> None:
         arguments = call.function._signature.arguments
         self._device, self._stream, self._enqueue = call.stream.device, call.stream, call.enqueue
         #: Whether the last call was long, or there was none.
@@ -491,7 +491,7 @@ class HostCall:
         self._scalars = [(each.number, each.pack, *(each.plain_packer or (None, None))) for each in arguments if each.pack is not None]
 
     @staticmethod
-    def find_arrays(call: Call, args: Sequence[Any]) -> dict[int, np.ndarray[Any, Any]]:
+    def find_arrays(call: KernelCall, args: Sequence[Any]) -> dict[int, np.ndarray[Any, Any]]:
         """Return the arrays of a call that can be repeated: each buffer is a contiguous host array in memory of its own. Else none."""
         arguments = call.function._signature.arguments
         buffers = [each for each in arguments if each.kind == "buffer"]
@@ -506,7 +506,7 @@ class HostCall:
         return arrays if fit else {}
 
     def values_of(self, args: Sequence[Any]) -> list[Any] | None:
-        """Return the values of the scalars, and the arrays as NumPy's; None if `Call` must check the arguments."""
+        """Return the values of the scalars, and the arrays as NumPy's; None if `KernelCall` must check the arguments."""
         values: list[Any] = [*args]
         owners: list[Any] = []
         others: list[Any] = []

@@ -1,7 +1,7 @@
 """Functions: a call checks, converts and launches in the same way for every backend.
 
 `Function.__call__` alone is the path of a plain call: device arrays of the exact type, ints and floats, a repeated launch
-configuration. Any other call goes to `Call`, which implements everything and raises the errors.
+configuration. Any other call goes to `KernelCall`, which implements everything and raises the errors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from devmod_runtime._device.stream import current_stream, is_in_stream
 from devmod_runtime._device.stream import entered as _entered
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes, Signature
-from devmod_runtime._launch.call import Call, HostCall
+from devmod_runtime._launch.call import HostCall, KernelCall
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument, getter
 from devmod_runtime._launch.packs import with_packs
@@ -158,7 +158,7 @@ class Rules(NamedTuple):
 
 #: The number of launch configurations that a function caches.
 _MAX_CALLERS = 256
-#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `Call` checks such values.
+#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks such values.
 _NO_SHARED_MEMORY = 0
 
 
@@ -310,7 +310,7 @@ class Function(ProcessLocal):
             except KeyError:  # the first call of this form, a wrong name, or a record that has no value for one of its keys
                 pass
             if ordered is None:
-                return Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
+                return KernelCall(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
             args = ordered
         if shared_memory is _NO_SHARED_MEMORY:
             values = [*args]
@@ -338,7 +338,7 @@ class Function(ProcessLocal):
                         # The current stream is part of the key. Nothing looks for it in a program that enters no stream.
                         current = stream if stream is not None or not _entered else current_stream(device or self.default_device())
                         call = self._callers[device, grid, block, threads, current]
-            # A new configuration or another type: `Call` converts it or raises the error.
+            # A new configuration or another type: `KernelCall` converts it or raises the error.
             except (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError):
                 pass
             if call is not None:
@@ -353,7 +353,7 @@ class Function(ProcessLocal):
                 converted = host_call.values_of(args) if host_call is not None else None
                 if host_call is not None and converted is not None:
                     return host_call.launch(converted)
-        return Call(self, args, grid, block, threads, stream, shared_memory).launch()
+        return KernelCall(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
         self,
@@ -381,7 +381,7 @@ class Function(ProcessLocal):
             As in a call. A host array is an ArgumentError.
         """
         args = self._arrange(args, keywords)
-        call = Call(self, args, grid, block, threads, stream, shared_memory, bound=True)
+        call = KernelCall(self, args, grid, block, threads, stream, shared_memory, bound=True)
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
 
     def caller(
@@ -403,7 +403,7 @@ class Function(ProcessLocal):
         self._callers[key] = kernel.plain_caller(stream, shape, self._signature.arguments) if self._checked_by_kernel else enqueue
         return enqueue
 
-    def keep_host_call(self, call: Call, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
+    def keep_host_call(self, call: KernelCall, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
         """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
         arrays = HostCall.find_arrays(call, args)
         if not arrays or not (stream is call.stream or (stream is None and not is_in_stream())):
@@ -598,7 +598,7 @@ def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any
     if argument.packed is not None:
         return DeviceArray, argument.packed.of_array
     if argument.kind == "buffer" or argument.is_address:
-        # No array has the type "-": `Call` checks the shape of an array for vectors with padding.
+        # No array has the type "-": `KernelCall` checks the shape of an array for vectors with padding.
         return "-" if argument.is_padded else argument.type if argument.kind == "buffer" else "", None
     if argument.kind == "local":
         return Local, lambda value: value

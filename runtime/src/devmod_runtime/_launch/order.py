@@ -50,7 +50,7 @@ class ArgumentOrder:
         The arguments of a call: the kernel's, or members in the place of a struct.
     positional : tuple of Argument or MemberArgument
         The arguments that may be given by position.
-    records : dict of str to Record
+    records : dict of str to RecordArgument
         By keyword, the blocks and flattened structs that may be given in place of their members.
     """
 
@@ -95,13 +95,13 @@ class ArgumentOrder:
                 arguments.append(MemberArgument(len(arguments), argument.name, type_text(param.replace(default=None)), argument.default))
         self.arguments = arguments
 
-    def _find_records(self, used_names: set[str]) -> dict[str, Record]:
+    def _find_records(self, used_names: set[str]) -> dict[str, RecordArgument]:
         """Return the records by keyword: the name of the block or struct, with an underscore behind it if another argument has it."""
         interface = self._signature.interface
         assert interface is not None
         if not self._groups and not any(block.name for block in interface.blocks):
             return {}
-        found: list[Record] = []
+        found: list[RecordArgument] = []
         #: The number in the call of each of the kernel's arguments, or of its first member.
         groups: Sequence[Sequence[str]] = self._groups or [()] * len(interface.params)
         starts = list(accumulate([len(names) or 1 for names in groups], initial=0))
@@ -109,11 +109,11 @@ class ArgumentOrder:
             params = [(number, param) for number, param in enumerate(interface.params) if _is_in_block(param, index)]
             if block.name and params:
                 numbers = [each for number, _ in params for each in range(starts[number], starts[number + 1])]
-                found.append(Record(block.name, numbers, -1, block.size, params))
+                found.append(RecordArgument(block.name, numbers, -1, block.size, params))
         for number, names in enumerate(self._groups):
             if names:
-                found.append(Record(interface.params[number].name, list(range(starts[number], starts[number + 1])), number))
-        records: dict[str, Record] = {}
+                found.append(RecordArgument(interface.params[number].name, list(range(starts[number], starts[number + 1])), number))
+        records: dict[str, RecordArgument] = {}
         for record in found:
             keyword = record.name
             while keyword in used_names or keyword in records or iskeyword(keyword):
@@ -121,7 +121,7 @@ class ArgumentOrder:
             records[keyword] = record
         return records
 
-    def describe_record(self, record: Record) -> str:
+    def describe_record(self, record: RecordArgument) -> str:
         """Return the members of a record, as text: ``{n: int32, alpha: float32}``."""
         params = self._signature.interface.params if self._signature.interface is not None else ()
         if record.argument >= 0:
@@ -266,7 +266,7 @@ class ArgumentOrder:
 
         return check
 
-    def _converter(self, keyword: str, record: Record) -> Callable[[Any], BlockBytes]:
+    def _converter(self, keyword: str, record: RecordArgument) -> Callable[[Any], BlockBytes]:
         """Return the function that converts a record to the content of its block. It raises ArgumentError.
 
         Raises
@@ -333,7 +333,7 @@ class ArgumentOrder:
         return f"takes {self._count_text()}{behind}; {_given(count)}"
 
 
-class Record(NamedTuple):
+class RecordArgument(NamedTuple):
     """A block of scalars, or a flattened struct, that a call may give as one argument.
 
     Attributes

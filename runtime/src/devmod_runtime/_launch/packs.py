@@ -77,7 +77,7 @@ class Pack:
         return shape[:-1] if shape and shape[-1] * size == self._unit else (prod(shape) * size // self._unit,)
 
     def of_array(self, array: DeviceArray) -> Packed:
-        """Return what a plain call has for a device array. Raise ConversionError if `Call` must convert it."""
+        """Return what a plain call has for a device array. Raise ConversionError if `KernelCall` must convert it."""
         if array.dtype is not self._type and self._type:
             raise ConversionError("")
         return array.device, array.memory, self.fields(array.dtype, array.shape)

@@ -21,7 +21,7 @@ from devmod_runtime._device.stream import Stream, current_stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.call import choose_stream, overlap
 from devmod_runtime._launch.function import Launch
-from devmod_runtime._program.plan import Plan, Shapes, clear, unwritten
+from devmod_runtime._program.plan import LaunchPlan, Shapes, clear, unwritten
 from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ else:
     from devmod._util.numpy import np
 
 
-class ProgramCall:
+class CheckedProgramCall:
     """A checked call. The constructor launches nothing.
 
     Parameters
@@ -244,11 +244,11 @@ class ProgramCall:
             with stream.batch() if stream.gathers else nullcontext():
                 plan.run(slots, self._scalars, is_checked=is_checked)
 
-    def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> Plan:
+    def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> LaunchPlan:
         named = self._named(arrays, buffers)
         numbers = {name: number for number, name in enumerate(self._function.arrays)}
         numbers |= {name: len(arrays) + number for name, number in self._shapes.buffers.items()}
-        plan = Plan(self._function, self._shapes, self._stream, named, self._scalars, numbers)
+        plan = LaunchPlan(self._function, self._shapes, self._stream, named, self._scalars, numbers)
         self._function.keep_plan(self._key, plan)
         return plan
 

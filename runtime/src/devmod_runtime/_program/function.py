@@ -15,7 +15,7 @@ from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.scalars import packer
-from devmod_runtime._program.call import ProgramCall
+from devmod_runtime._program.call import CheckedProgramCall
 from devmod_runtime._program.plan import steps_of
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.function import Function
-    from devmod_runtime._program.plan import Plan
+    from devmod_runtime._program.plan import LaunchPlan
 
 #: The number of shapes whose lengths and launches are cached.
 _MAX_CACHED = 64
@@ -110,7 +110,7 @@ class ProgramFunction(ProcessLocal):
         #: A step of each grid, block and threads.
         self.extents = {each.extent: each for each in reversed(self.steps)}
         #: The cached launches for shapes and a stream.
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, LaunchPlan] = {}
         references.add(ref(self, references.discard))
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
@@ -141,7 +141,7 @@ class ProgramFunction(ProcessLocal):
         values = self._arrange(args, keywords)
         check_driver(self.kind)
         try:
-            return ProgramCall(self, values, stream).run()
+            return CheckedProgramCall(self, values, stream).run()
         except LaunchError as error:
             self.add_name(error)
             raise
@@ -149,7 +149,7 @@ class ProgramFunction(ProcessLocal):
     def call_into_new(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> None:
         """Run the program as a call does. The outputs that are given are new memory: one that no thread writes is cleared."""
         check_driver(self.kind)
-        ProgramCall(self, self._arrange(args, keywords), stream, new=True).run()
+        CheckedProgramCall(self, self._arrange(args, keywords), stream, new=True).run()
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
         """Check the arguments, and return all launches as one prepared launch.
@@ -172,7 +172,7 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"bind needs its outputs by name: {list_names(missing)}", missing[0])
         check_driver(self.kind)
         try:
-            return ProgramCall(self, values, stream, bound=True).bound()
+            return CheckedProgramCall(self, values, stream, bound=True).bound()
         except LaunchError as error:
             self.add_name(error)
             raise
@@ -250,7 +250,7 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
         return int(value.__index__()) if declared.is_integer else declared.rounded(value)
 
-    def keep_plan(self, key: Any, plan: Plan) -> None:
+    def keep_plan(self, key: Any, plan: LaunchPlan) -> None:
         """Cache the launches."""
         if len(self._plans) >= _MAX_CACHED:
             self._plans.clear()

@@ -14,7 +14,7 @@ from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
-from devmod_runtime._launch.call import Call
+from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._program.temporaries import ImageForm, share
 
 Error = Callable[[str, str], ArgumentError]
@@ -259,8 +259,8 @@ class Step:
         scalars: Mapping[str, Any],
         *,
         bound: bool = False,
-        make: Callable[..., Call] = Call,
-    ) -> Call:
+        make: Callable[..., KernelCall] = KernelCall,
+    ) -> KernelCall:
         """Return the checked launch. `make` is the class of the call."""
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
         try:
@@ -316,7 +316,7 @@ def clear(memory: Any, nbytes: int, stream: Stream) -> None:
         stream.device.start_clear(memory, nbytes, stream)
 
 
-class Plan:
+class LaunchPlan:
     """The launches of a program for shapes in a stream.
 
     A launch takes its values from the slots of a call: what `run` receives, then what the plan has, then what depends on the scalars.
@@ -377,7 +377,7 @@ class Plan:
             self._fixed.append(value)
             return number
 
-        calls: dict[Any, Call] = {}
+        calls: dict[Any, KernelCall] = {}
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
                 self._launches.append((step, _clearing(nbytes, stream), _taker([numbers[name]])))

@@ -53,7 +53,7 @@ class Place(NamedTuple):
     size: int
 
 
-class Argument(NamedTuple):
+class DeclaredArgument(NamedTuple):
     """An argument as the payload's fmap declares it.
 
     Attributes
@@ -115,7 +115,7 @@ class ParameterLayout:
 def parameter_layout(
     kind: str,
     info: FunctionInfo,
-    arguments: Sequence[Argument],
+    arguments: Sequence[DeclaredArgument],
     places: Sequence[Place] | None,
     find_problem: Callable[[int, str], str] = lambda number, title: "",
 ) -> ParameterLayout:
@@ -169,7 +169,9 @@ def has_places(params: Iterable[Param]) -> bool:
     return any(param.at is not None for param in params if param.kind in ("image", "sampler"))
 
 
-def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], Argument | None] = lambda number: None) -> list[Argument]:
+def declared_arguments(
+    kind: str, info: FunctionInfo, special: Callable[[int], DeclaredArgument | None] = lambda number: None
+) -> list[DeclaredArgument]:
     """Return the arguments of a function that are parameters of its kernel: a sampler is a part of the image before it.
 
     Where no image and no sampler has a place, each is a parameter of its own, as in OpenCL C.
@@ -186,7 +188,7 @@ def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], A
     FormatError
         An image or a sampler has not the place of its parameter.
     """
-    arguments: list[Argument] = []
+    arguments: list[DeclaredArgument] = []
     values = info.interface.values if info.interface is not None else ()
     followers = frozenset(follower_numbers(info.interface))
     is_combined = has_places(values)
@@ -209,12 +211,12 @@ def declared_arguments(kind: str, info: FunctionInfo, special: Callable[[int], A
                 )
             if is_image:
                 title = "an image" if param.kind == "image" else "a sampler"
-                arguments.append(Argument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True))
+                arguments.append(DeclaredArgument(title, POINTER_BYTES, POINTER_BYTES, is_pointer=True))
         elif param is not None and param.kind == "local":
-            arguments.append(Argument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES))
+            arguments.append(DeclaredArgument("an offset into shared memory", OFFSET_BYTES, OFFSET_BYTES))
         elif (param.kind == "buffer") if param is not None else (arg_type == "handle"):
             is_member = number in followers
-            arguments.append(Argument(_title(param, arg_type), POINTER_BYTES, POINTER_BYTES, is_pointer=True, follows=is_member))
+            arguments.append(DeclaredArgument(_title(param, arg_type), POINTER_BYTES, POINTER_BYTES, is_pointer=True, follows=is_member))
         else:
             arguments.append(_scalar(param, arg_type)._replace(follows=number in followers))
     return arguments
@@ -226,19 +228,19 @@ def _title(param: Param | None, arg_type: str) -> str:
     return (param.type if param is not None else "") or arg_type
 
 
-def _scalar(param: Param | None, arg_type: str) -> Argument:
+def _scalar(param: Param | None, arg_type: str) -> DeclaredArgument:
     title = _title(param, arg_type)
     code, bits, lanes = parse_dtype((param.type if param is not None else "") or arg_type)
     if param is not None and param.align:
-        return Argument(title, lanes, param.align)
+        return DeclaredArgument(title, lanes, param.align)
     size = lanes if (code, bits) == (1, 1) else array_bytes((code, bits, lanes))
     element = size // lanes if lanes else size
     # float3 has the alignment of a float, and float4 of 16 bytes.
     align = element if lanes == 3 else size & -size
-    return Argument(title, size, max(1, min(align, _MAX_ALIGN)))
+    return DeclaredArgument(title, size, max(1, min(align, _MAX_ALIGN)))
 
 
-def _natural_places(arguments: Sequence[Argument]) -> list[Place]:
+def _natural_places(arguments: Sequence[DeclaredArgument]) -> list[Place]:
     end, places = 0, []
     for argument in arguments:
         offset = -(-end // argument.align) * argument.align

@@ -22,9 +22,9 @@ from devmod.backend import LAUNCH_KEYWORDS, array_bytes, environment_text, escap
 from devmod.errors import ArgumentError, FormatError, GuardError, LaunchError
 from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
-from devmod_runtime._launch.call import Call
+from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.function import Function, Launch
-from devmod_runtime._program.call import PreparedProgram, ProgramCall
+from devmod_runtime._program.call import CheckedProgramCall, PreparedProgram
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import clear
 from devmod_runtime.tools.difference import worst_difference
@@ -299,8 +299,8 @@ def _guarded(zones: Zones, device: Device, shape: Sequence[int], dtype: str, rea
 # -- Calls, whose zones are compared after the launch.
 
 
-class GuardedCall(Call):
-    """A call whose arrays are compared after the launch. The parameters are the zones, and those of `Call`."""
+class GuardedCall(KernelCall):
+    """A call whose arrays are compared after the launch. The parameters are the zones, and those of `KernelCall`."""
 
     def __init__(self, zones: Zones, function: Function, args: Any, grid: Any, block: Any, threads: Any, *rest: Any, **bound: Any) -> None:
         self._zones = zones
@@ -499,7 +499,7 @@ def _methods(zones: Zones) -> Methods:
     # A program: each step is a call of its own, and each temporary has memory of its own.
 
     def make_uploaded(original: Callable[..., Any]) -> Callable[..., Any]:
-        def uploaded(self: ProgramCall, declared: Any, view: HostView) -> Any:
+        def uploaded(self: CheckedProgramCall, declared: Any, view: HostView) -> Any:
             if declared.format or declared.role == "output":
                 return original(self, declared, view)
             return _guarded(zones, self._device, view.shape, declared.type, view.read)
@@ -507,7 +507,7 @@ def _methods(zones: Zones) -> Methods:
         return uploaded
 
     def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
-        def new(self: ProgramCall, declared: Any) -> Any:
+        def new(self: CheckedProgramCall, declared: Any) -> Any:
             if not declared.format:
                 return _guarded(zones, self._device, self._shapes.lengths[declared.name], declared.type)
             image = original(self, declared)
@@ -516,12 +516,12 @@ def _methods(zones: Zones) -> Methods:
 
         return new
 
-    def bound(self: ProgramCall) -> Launch:
+    def bound(self: CheckedProgramCall) -> Launch:
         arrays = self._named(self._arrays, ())
         make = partial(_steps_of, zones, self, arrays)
         return Launch(self._function, GuardedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
-    def launch(self: ProgramCall, arrays: Sequence[Any], _: object) -> None:
+    def launch(self: CheckedProgramCall, arrays: Sequence[Any], _: object) -> None:
         for each in _steps_of(zones, self, self._named(arrays, ()), self._stream):
             each()
 
@@ -532,14 +532,14 @@ def _methods(zones: Zones) -> Methods:
         (Device, "from_numpy"): partial(update_wrapper, from_numpy),
         (Function, "__call__"): partial(update_wrapper, call),
         (Function, "bind"): partial(update_wrapper, bind),
-        (ProgramCall, "_uploaded"): make_uploaded,
-        (ProgramCall, "_new"): make_new,
-        (ProgramCall, "_launch"): lambda _: launch,
-        (ProgramCall, "bound"): lambda _: bound,
+        (CheckedProgramCall, "_uploaded"): make_uploaded,
+        (CheckedProgramCall, "_new"): make_new,
+        (CheckedProgramCall, "_launch"): lambda _: launch,
+        (CheckedProgramCall, "bound"): lambda _: bound,
     }
 
 
-def _steps_of(zones: Zones, call: ProgramCall, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+def _steps_of(zones: Zones, call: CheckedProgramCall, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
     """Return what launches each step of a program, and compares its arrays."""
     values = call._shapes.values
 

@@ -20,8 +20,9 @@ from devmod_targets.build.closure import SourceTree, closure_of
 from devmod_targets.build.document import ManifestError
 from devmod_targets.build.error_texts import bundle_text
 from devmod_targets.build.plan import check_functions, check_main, plan_of
+from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
-from devmod_targets.build.result import BuildResult, JobResult, Outcome, Progress, result_of
+from devmod_targets.build.result import BuildResult, JobResult, Outcome, result_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def build_manifest(
     allow_python
         Whether to execute the Python sources of the manifest, which are in Triton's language. A manifest may come from a stranger.
     progress
-        Receives the results as they come: an instance of a subclass of `devmod_targets.build.result.Progress`.
+        Receives the results as they come: an instance of a subclass of `devmod_targets.build.progress.Progress`.
 
     Returns
     -------

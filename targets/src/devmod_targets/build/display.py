@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from devmod.backend import DiskCache, escape
 from devmod.commands import annotate, echo_lines
 from devmod.errors import with_log
-from devmod_targets.build.result import UNVALIDATED, Progress
+from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import UNVALIDATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from devmod.errors import CompileError, with_log
 from devmod_targets.build.error_texts import kernel_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from devmod import Module
     from devmod_targets.build.plan import Job
@@ -219,28 +219,3 @@ def _job_to_dict(result: JobResult) -> dict[str, Any]:
         failure = result.failure
         fields |= {"error": failure.error, "message": failure.message, "log": failure.log, "file": failure.file, "line": failure.line}
     return fields
-
-
-# -- The receiver of a build's results. `devmod_targets.build.display` has the subclasses with output.
-
-
-class Progress:
-    """Receives the results of a build as they come. This class prints nothing. A subclass overrides the methods that it needs."""
-
-    def begin(self, jobs: Sequence[Job], workers: int) -> None:
-        """Receive the jobs, before the first result. If no input has changed, results come without this call."""
-
-    def add(self, result: JobResult) -> None:
-        """Receive the result of a job."""
-
-    def warn(self, text: str) -> None:
-        """Receive a warning about the build itself."""
-
-    def report(self, text: str) -> None:
-        """Receive a note about the build itself, which is no problem."""
-
-    def note(self, text: str) -> None:
-        """Receive a line for the user, such as what an interrupted build is waiting for."""
-
-    def close(self) -> None:
-        """Release resources. The build calls it after `begin`, also after an exception."""

@@ -15,7 +15,7 @@ from devmod.targets import KINDS
 from devmod_targets._languages import chosen_sources, is_own, other_choice
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import parse_target, suffix_of
-from devmod_targets.build.result import Progress
+from devmod_targets.build.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ class Program(NamedTuple):
     version: tuple[int, int]
 
 
-class _Library:
+class _Nvrtc:
     """cuda.bindings.nvrtc with the library of the wheel."""
 
     __slots__ = ("api", "archs", "folders", "version")
@@ -128,13 +128,13 @@ def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _load(distribution: str) -> _Library:
+def _load(distribution: str) -> _Nvrtc:
     with _load_lock:
         # A failure is not cached, so that a call after an installation works.
-        return _loaded[0] if _loaded else _loaded.setdefault(0, _Library(distribution))
+        return _loaded[0] if _loaded else _loaded.setdefault(0, _Nvrtc(distribution))
 
 
-_loaded: dict[int, _Library] = {}
+_loaded: dict[int, _Nvrtc] = {}
 
 
 def version(*, distribution: str = DISTRIBUTION) -> tuple[int, int]:

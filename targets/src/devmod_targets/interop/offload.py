@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import devmod
 from devmod.backend import find_spec
 from devmod.errors import ArgumentError, FormatError, list_names
-from devmod_readers.amdgpu import read_code_object
+from devmod_readers.amdgpu import find_kernels, read_code_object
 from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_readers.offload import read_images as read_images
 from devmod_targets.authoring import CompileRequest, merge_declared
@@ -79,9 +79,7 @@ def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection
         return read_ptx(bytes(image.data).decode("utf-8", "replace"), symbols).keys()
     if image.fmt == "cubin":
         return read_cubin(image.data, symbols).keys()
-    # A kernel of an AMD code object has a descriptor, whose symbol ends in ".kd".
-    data = bytes(image.data)
-    return {symbol for symbol in symbols if b"\0" + symbol.encode() + b".kd\0" in data}
+    return find_kernels(image.data, symbols)
 
 
 # -- The signatures of kernels that the images of a container have.

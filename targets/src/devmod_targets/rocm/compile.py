@@ -111,9 +111,6 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
-    warnings: list[str] = []
-    reports: list[str] = []
-    added: list[str] = []
     with compiler_folder() as folder:
         own_headers = headers(request.language) if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, own_headers, folder, ending=instance_variables(request.name_expressions))
@@ -126,22 +123,13 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
             else [*machine, "-nogpulib", "-Wno-override-module"]
         )
         flags = [*target_flags, *version, *device_library, *options.flags]
-        code, undefined = b"", None
-        while not code:
-            try:
-                if language != "assembler":
-                    text["asm"], warnings, reports = build.compile(flags, options.defines)
-                code = build.link([*machine, *version], _LINK)
-            except CompileError as error:
-                # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
-                needed = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else []), *_own_integers(error)]
-                new = [flag for flag in needed if flag not in added] if language == "hip" else []
-                undefined = error if _UNDEFINED.search(error.log) else undefined
-                if not new:  # the other declarations may clash with the program's, which is no reason for an undefined symbol
-                    explained = _explain_textures(undefined or error, request)
-                    raise explain_cuda(_explain_undefined(explained, request, has_library=bool(modules)), request) from None
-                added += new
-                flags += new
+        try:
+            code, (asm, warnings, reports), added = _build_code_object(build, language, options, flags, [*machine, *version], has_host)
+        except CompileError as error:
+            explained = _explain_undefined(_explain_textures(error, request), request, has_library=bool(modules))
+            raise explain_cuda(explained, request) from None
+        flags += added
+        text |= {"asm": asm} if asm else {}
         ir = text.get("ll", "")
         if request.data or (language == "hip" and (keeps_ir or any(map(_may_share_dynamically, build.contents())))):
             ir = build.llvm_ir(flags, options.defines)
@@ -153,16 +141,12 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         readers = [_describe_modules(modules)] if modules else []
         declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
         unread = set(kernels) if language == "ir" else set()
-        if language == "hip":
-            try:
-                reflected, reader, included = read_kernels(request, options, kernels, code, added)
-                readers.append(reader)
-                files |= included
-                # An instance for a lambda of the host's half has a name that no source can spell. Its types are those of the IR.
-                unread = set(kernels) - declared - {each.symbol for each in reflected.values()} if added else set()
-            except CompileError:
-                if not declared >= set(kernels):
-                    raise
+        if language == "hip" and (found := _read_undeclared(request, options, kernels, code, added, declared >= set(kernels))):
+            reflected, reader, included = found
+            readers.append(reader)
+            files |= included
+            # An instance for a lambda of the host's half has a name that no source can spell. Its types are those of the IR.
+            unread = set(kernels) - declared - {each.symbol for each in reflected.values()} if added else set()
         if unread:
             ir = ir or build.llvm_ir(flags, options.defines)
             read = {name: (kernel.places, kernel.block) for name, kernel in kernels.items() if name in unread}
@@ -182,6 +166,41 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
         }
     fmap = _fmap(request, kernels, reflected)
     return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources), files), warnings, reports
+
+
+def _build_code_object(
+    build: ClangBuild, language: str, options: ClangOptions, flags: Sequence[str], machine: Sequence[str], has_host: bool
+) -> tuple[bytes, tuple[str, list[str], list[str]], list[str]]:
+    """Compile and link, and after an error again with the declarations that the source may need.
+
+    Return the code object, the result of `ClangBuild.compile`, and the flags that the first compile lacks.
+    """
+    added: list[str] = []
+    undefined = None
+    while True:
+        try:
+            compiled = build.compile([*flags, *added], options.defines) if language != "assembler" else ("", [], [])
+            return build.link(machine, _LINK), compiled, added
+        except CompileError as error:
+            # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
+            needed = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else []), *_own_integers(error)]
+            new = [flag for flag in needed if flag not in added] if language == "hip" else []
+            undefined = error if _UNDEFINED.search(error.log) else undefined
+            if not new:  # the other declarations may clash with the program's, which is no reason for an undefined symbol
+                raise undefined or error from None
+            added += new
+
+
+def _read_undeclared(
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel], code: bytes, added: list[str], optional: bool
+) -> tuple[dict[str, ReflectedFunction], str, dict[str, str]] | None:
+    """Return the result of `read_kernels`; None for a source that it cannot read, if that is `optional`: all kernels are declared."""
+    try:
+        return read_kernels(request, options, kernels, code, added)
+    except CompileError:
+        if not optional:
+            raise
+        return None
 
 
 def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectKernel]:

@@ -40,7 +40,7 @@ _UNSUPPORTED = {
 }
 
 
-class Argument(NamedTuple):
+class ReflectedArgument(NamedTuple):
     """One argument.
 
     Attributes
@@ -96,9 +96,9 @@ class ValueBlock(NamedTuple):
     record
         The name under which a call can give all values; "" if the source has none.
     place
-        As in `Argument`, of a constant buffer; None for uniform parameters, whose place the reflection does not have.
+        As in `ReflectedArgument`, of a constant buffer; None for uniform parameters, whose place the reflection does not have.
     is_global
-        As in `Argument`.
+        As in `ReflectedArgument`.
     """
 
     path: tuple[str, ...]
@@ -110,7 +110,7 @@ class ValueBlock(NamedTuple):
 class Arguments(NamedTuple):
     """The arguments of an entry point, the blocks of their values, its block of threads, and the names of the constants by their ids."""
 
-    arguments: Sequence[Argument]
+    arguments: Sequence[ReflectedArgument]
     blocks: Sequence[ValueBlock]
     threads: tuple[int, int, int] | None
     constants: Mapping[int, str]
@@ -130,7 +130,7 @@ def read_arguments(request: CompileRequest, entry: Entry) -> Arguments:
 class _Reader:
     def __init__(self, request: CompileRequest, entry: Entry) -> None:
         self._request, self._entry = request, entry
-        self._arguments: list[Argument] = []
+        self._arguments: list[ReflectedArgument] = []
         self._blocks: list[ValueBlock] = []
         self._constants: dict[int, str] = {}
         self._members = 0
@@ -237,7 +237,7 @@ class _Reader:
                 self._blocks.append(own)
             block = self._blocks.index(own)
         if type_.get("kind") == "pointer":
-            self._arguments.append(Argument(path, "scalar", "handle", "rw", (), ("uniform", 0, offset), 8, block, self._is_global))
+            self._arguments.append(ReflectedArgument(path, "scalar", "handle", "rw", (), ("uniform", 0, offset), 8, block, self._is_global))
             return
         member = self._member(path, "", type_, 0, size, 0)
         if member is None:  # a struct of resources alone
@@ -246,17 +246,19 @@ class _Reader:
         size = size or member_bytes(member)
         is_number = not (member.members or member.shape)
         type_name, members = (member.type, ()) if is_number else ("", members)
-        self._arguments.append(Argument(path, "scalar", type_name, "", members, ("uniform", 0, offset), size, block, self._is_global))
+        self._arguments.append(
+            ReflectedArgument(path, "scalar", type_name, "", members, ("uniform", 0, offset), size, block, self._is_global)
+        )
 
     def _add_resource(self, path: tuple[str, ...], type_: Mapping[str, Any], places: Mapping[str, tuple[int, int, int]]) -> None:
         category, (space, index, size) = next(iter(places.items()))
         place = category, space, index
         if type_.get("kind") == "samplerState":
-            self._arguments.append(Argument(path, "sampler", "", "", (), place, 0, -1, self._is_global))
+            self._arguments.append(ReflectedArgument(path, "sampler", "", "", (), place, 0, -1, self._is_global))
             return
         shape, access = type_.get("baseShape"), type_.get("access")
         if shape == "byteAddressBuffer" and access in _ACCESS:
-            self._arguments.append(Argument(path, "buffer", "uint32", _ACCESS[access], (), place, size, -1, self._is_global))
+            self._arguments.append(ReflectedArgument(path, "buffer", "uint32", _ACCESS[access], (), place, size, -1, self._is_global))
         elif shape == "structuredBuffer" and access in _ACCESS:
             member = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if member is None:
@@ -264,14 +266,14 @@ class _Reader:
             is_number = not (member.members or member.shape)
             members = () if is_number else member.members if member.members and not member.shape else (member,)
             element = member.type if is_number else ""
-            self._arguments.append(Argument(path, "buffer", element, _ACCESS[access], members, place, size, -1, self._is_global))
+            self._arguments.append(ReflectedArgument(path, "buffer", element, _ACCESS[access], members, place, size, -1, self._is_global))
         elif shape in _IMAGES and access in _ACCESS and not type_.get("multisample"):
             image = _IMAGES[shape] + ("_array" if type_.get("array") else "")
             kind = "combined" if type_.get("combined") else "image"
             texel = self._member(path, "", self._map(type_.get("resultType"), "a type"), 0, 0, 0)
             if texel is None or texel.members or texel.shape:
                 raise self._unsupported(path, *self._what(type_))
-            self._arguments.append(Argument(path, kind, image, _ACCESS[access], (texel,), place, size, -1, self._is_global))
+            self._arguments.append(ReflectedArgument(path, kind, image, _ACCESS[access], (texel,), place, size, -1, self._is_global))
         else:
             raise self._unsupported(path, *self._what(type_))
 

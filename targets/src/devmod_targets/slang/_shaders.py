@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from devmod import Interface
     from devmod.backend import Place
     from devmod_targets.slang._driver import Entry
-    from devmod_targets.slang._interface import Argument
+    from devmod_targets.slang._interface import ReflectedArgument
 
     #: A table of places, a space, and an index in it.
     _Slot = tuple[str, int, int]
@@ -336,7 +336,7 @@ class _Match:
 
     # -- what both have
 
-    def _resource(self, argument: Argument) -> list[Param]:
+    def _resource(self, argument: ReflectedArgument) -> list[Param]:
         """Return the parameters of a resource."""
         table, space, index = argument.place
         index += 0 if argument.is_global or space else self._bases[table]
@@ -425,7 +425,7 @@ def _plain(name: str) -> str:
     return re.sub(r"_+", "_", name).strip("_")
 
 
-def _value(argument: Argument, number: int) -> Param:
+def _value(argument: ReflectedArgument, number: int) -> Param:
     at = (number, argument.place[2])
     if argument.type:
         return Param(argument.name, "scalar", argument.type, argument.access, at)
@@ -433,7 +433,7 @@ def _value(argument: Argument, number: int) -> Param:
     return with_members(param, argument.members)
 
 
-def _unused(argument: Argument, kind: str, at: Place) -> Param:
+def _unused(argument: ReflectedArgument, kind: str, at: Place) -> Param:
     """Return the parameter of a resource that the code does not have, since nothing uses it."""
     if kind == "sampler":
         name = argument.name if argument.kind == kind else f"{argument.name}_sampler"

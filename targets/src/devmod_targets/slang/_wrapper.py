@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod_targets.authoring import CompileRequest, Payload
     from devmod_targets.slang._driver import Entry, Translation
-    from devmod_targets.slang._interface import Argument
+    from devmod_targets.slang._interface import ReflectedArgument
 
 
 class Wrapped(NamedTuple):
@@ -43,7 +43,7 @@ class Wrapped(NamedTuple):
 
     name: str
     symbol: str
-    arguments: Sequence[Argument]
+    arguments: Sequence[ReflectedArgument]
     block: tuple[int, int, int]
     text: str
 
@@ -127,7 +127,7 @@ def check_arguments(request: CompileRequest, entry: Entry) -> None:
         )
 
 
-def _lacking(request: CompileRequest, argument: Argument) -> tuple[str, str]:
+def _lacking(request: CompileRequest, argument: ReflectedArgument) -> tuple[str, str]:
     """Return what a kind lacks, for an error, and what to use."""
     what, advice = _LACKING[argument.kind], "use a StructuredBuffer or a RWStructuredBuffer"
     if request.target.kind != "cuda":
@@ -141,7 +141,7 @@ def _lacking(request: CompileRequest, argument: Argument) -> tuple[str, str]:
     return f"{what} of type {argument.type}", f"{advice}, or write the kernel in OpenCL C or CUDA C++"
 
 
-def _is_object(request: CompileRequest, argument: Argument) -> bool:
+def _is_object(request: CompileRequest, argument: ReflectedArgument) -> bool:
     """Return whether an image or a sampler can be an argument: Slang's CUDA text has the objects of CUDA for them."""
     if request.target.kind != "cuda" or len(argument.path) > 1:
         return False
@@ -162,7 +162,7 @@ def missing_function(request: CompileRequest, language: str, name: str, log: str
     )
 
 
-def parameter_name(argument: Argument) -> str:
+def parameter_name(argument: ReflectedArgument) -> str:
     """Return the name in C++ of the parameter for an argument."""
     return f"{argument.name}{_ARGUMENT}"
 
@@ -215,7 +215,7 @@ class Text:
             raise strange_text(self._request, f"{len(declared)} parameters, and the source {len(placed)}")
         return [Variable(name, type_, {**each["type"], "name": each["name"]}) for each, (type_, name) in zip(placed, declared, strict=True)]
 
-    def declaration(self, argument: Argument, variables: Iterable[Variable], sampler: str = "") -> tuple[str, str]:
+    def declaration(self, argument: ReflectedArgument, variables: Iterable[Variable], sampler: str = "") -> tuple[str, str]:
         """Return the declaration of an argument as a parameter, and the statement that assigns it to Slang's variables.
 
         A buffer's type of elements is added to `elements`. `sampler` is the name of the parameter with the sampler of all images.
@@ -248,7 +248,7 @@ class Text:
             )
         return declaration, f"{place.expression} = {{({element} *){name}, 0}};"
 
-    def _find(self, argument: Argument, variables: Iterable[Variable]) -> Variable:
+    def _find(self, argument: ReflectedArgument, variables: Iterable[Variable]) -> Variable:
         """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
         roots: dict[str, Variable] = {}
         for variable in variables:
@@ -280,7 +280,7 @@ class Text:
         }
 
 
-def _number_type(request: CompileRequest, argument: Argument) -> str:
+def _number_type(request: CompileRequest, argument: ReflectedArgument) -> str:
     """Return the type of a number in a buffer of arrays, of matrices, or of vectors of three without padding; "" for others."""
     type_ = argument.type or ("" if argument.members[0].name else argument.members[0].type)
     # CUDA's and HIP's vectors of three halves have the memory of four.
@@ -289,7 +289,7 @@ def _number_type(request: CompileRequest, argument: Argument) -> str:
     return "" if is_number else dtype_name((*parse_dtype(type_)[:2], 1))
 
 
-def _unused_type(argument: Argument) -> str:
+def _unused_type(argument: ReflectedArgument) -> str:
     """Return the type in C++ of an argument that the text does not have. Its size and its alignment are those of the argument."""
     if argument.kind == "buffer":
         return f"{'const ' if argument.access == 'r' else ''}void *"
@@ -436,7 +436,7 @@ def _packed(info: FunctionInfo) -> FunctionInfo:
     return info.replace(interface=info.interface.replace(params=params)) if info.interface is not None else info
 
 
-def _param(request: CompileRequest, argument: Argument, own: Param) -> Param:
+def _param(request: CompileRequest, argument: ReflectedArgument, own: Param) -> Param:
     """Return the parameter for an argument. Its layout is that of the program, which must agree with Slang's reflection."""
     # The program casts the const of a pointer away for Slang's structs, which have none.
     param = own.replace(name=argument.name, access=argument.access) if own.kind == "buffer" else own.replace(name=argument.name)

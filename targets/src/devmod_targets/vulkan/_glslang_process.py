@@ -20,7 +20,7 @@ _COMPUTE = 6
 _FILE = b"source.comp"
 
 
-class _Request(ctypes.Structure):
+class _GlslangRequest(ctypes.Structure):
     """``glslang_CompileRequest_1_2`` of slang-glslang.h. The library reads as many bytes as the first field has."""
 
     _fields_ = (
@@ -68,8 +68,8 @@ def _call(library: ctypes.CDLL, action: int, level: int, debug: int, minor: int,
     report = _Receiver(lambda start, size, _: messages.extend(ctypes.string_at(start, size)))
     text = ctypes.create_string_buffer(data, len(data) + 1)
     start = ctypes.addressof(text)
-    request = _Request(
-        sizeInBytes=ctypes.sizeof(_Request),
+    request = _GlslangRequest(
+        sizeInBytes=ctypes.sizeof(_GlslangRequest),
         sourcePath=_FILE,
         inputBegin=start,
         inputEnd=start + len(data),

@@ -62,14 +62,14 @@ def evaluate(text: str) -> int:
     ValueError
         The expression is not valid, or a value exceeds 64 bits. The text is the reason.
     """
-    parser = _Parser(_TOKEN.findall(text))
+    parser = _Evaluator(_TOKEN.findall(text))
     value = parser.expression(0, live=True)
     if parser.next:
         raise ValueError(f"expected an operator, got {parser.next!r}")
     return value
 
 
-class _Parser:
+class _Evaluator:
     """Evaluate tokens while reading them. An operand that C does not evaluate is read with `live` false, and may divide by zero."""
 
     def __init__(self, tokens: list[str]) -> None:
