@@ -104,7 +104,8 @@ class ImageArray:
         self.handle = array if isinstance(array, int) else array.value
 
     def __del__(self) -> None:
-        self._objects = Once()  # they are destroyed before the array
+        # They are destroyed before the array. At the end of the process the name `Once` may have no value any more.
+        self.__dict__.pop("_objects", None)
 
     def texture(self, sampler: Sampler) -> int:
         """Return the texture object with a sampler, which is created once."""
