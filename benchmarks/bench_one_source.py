@@ -74,14 +74,14 @@ def process(arguments: list[str]) -> float:
 
 def cost_with_processes(work: Callable[[], object], count: int) -> float:
     """Return the processor time of a call, without the start of the processes of libraries that are kept for the next call."""
-    from devmod_targets.authoring._library import close_idle
+    from devmod_targets.authoring._library import IDLE
 
     def several(times: int) -> None:
         for _ in range(times):
             work()
-        close_idle()
+        IDLE.end()
 
-    close_idle()
+    IDLE.end()
     return (cost(lambda: several(count + 1)) - cost(lambda: several(1))) / count
 
 

@@ -159,7 +159,6 @@ STARTS = {
     "devmod_host._driver",
     "devmod_opencl._linker",
     "devmod_targets.authoring._process",
-    "devmod_targets.authoring._library",  # with devmod.worker's command
     "devmod_targets.webgpu._naga",
 }
 

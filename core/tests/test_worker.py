@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from devmod.worker import Worker, answers
+from devmod import worker as processes
+from devmod.worker import IdleWorkers, Worker, answers
 from devmod_runtime import Trial, was_killed
 
 
@@ -41,6 +42,32 @@ def test_an_answer_that_the_end_of_the_process_cut_off_is_ignored(tmp_path: Path
     for text, expected in (('"built"\n{"a": 1}\n"ru', ["built", {"a": 1}]), ("", [])):
         with Worker("cut", {"text": text}) as worker:
             assert worker.all_answers(120) == expected
+
+
+def test_an_answer_that_is_too_long_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "long.py").write_text("from devmod.worker import answer_writer\ndef main(request):\n    answer_writer()('x' * (1 << 20))\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Worker("long", {}) as worker:
+        assert worker.answer(120) == "x" * (1 << 20)
+    monkeypatch.setattr(processes, "_MAX_ANSWER", 1 << 19)
+    with Worker("long", {}) as worker:
+        assert (worker.answer(120), worker.end) == (None, "ends with signal 9")
+
+
+def test_idle_processes_are_those_of_a_key_that_are_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "waiting.py").write_text("import sys\ndef main(request):\n    sys.stdin.read()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    idle: IdleWorkers[Worker] = IdleWorkers(2)
+    first, second, third = (Worker("waiting", {}) for _ in range(3))
+    for key, worker in (("a", first), ("b", second), ("a", third)):
+        idle.add(worker, key)
+    assert third.process.returncode == -9  # there are enough
+    second.kill()
+    second.process.wait()
+    assert [idle.take(key) for key in ("b", "c", "a", "a")] == [None, None, first, None]
+    idle.add(first)
+    idle.end()
+    assert first.process.returncode == -9
 
 
 def test_a_crash_is_not_a_kill() -> None:

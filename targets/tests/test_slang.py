@@ -471,12 +471,12 @@ def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...], k
         return made
 
     def alone(request: tuple[str, str]) -> dict[tuple[str, str], bytes | str]:
-        _library.close_idle()
+        _library.IDLE.end()
         return results([request])
 
     expected = {key: value for request in requests for key, value in alone(request).items()}
     assert sum(isinstance(each, bytes) for each in expected.values()) == (len(names) - 1) * len(kinds)
-    _library.close_idle()
+    _library.IDLE.end()
     assert results(requests) == expected
     assert results(reversed(requests)) == expected
 
@@ -484,14 +484,14 @@ def test_the_bytes_do_not_depend_on_the_sources_before(names: tuple[str, ...], k
 @pytest.mark.once
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the memory of a process")
 def test_the_process_of_slang_frees_the_memory_of_a_request() -> None:
-    _library.close_idle()
+    _library.IDLE.end()
 
     def memory_after(count: int) -> int:
         """Return the memory in KiB of the process."""
         for _ in range(count):
             compiled(BASICS)
-        (process,) = (each for idle in _library._IDLE.values() for each in idle)
-        lines = Path(f"/proc/{process._process.pid}/status").read_text().splitlines()
+        ((_, process),) = _library.IDLE._workers
+        lines = Path(f"/proc/{process.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
     before = memory_after(5)

@@ -84,11 +84,11 @@ def test_a_source_without_a_version_is_refused_with_defines_too() -> None:
 def usual_stack() -> Iterator[None]:
     """Start the processes of the library with the usual limit on the stack: NVIDIA's compiler raises that of the whole process."""
     before = resource.getrlimit(resource.RLIMIT_STACK)
-    _library.close_idle()
+    _library.IDLE.end()
     resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_STACK, before)
-    _library.close_idle()
+    _library.IDLE.end()
 
 
 @pytest.mark.usefixtures("usual_stack")
@@ -263,7 +263,7 @@ def is_running(number: int) -> bool:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the processes of a process")
-@pytest.mark.volume_but("with a fork that stays-glslang and its fork", "SIGKILL of the library's process-Slang")
+@pytest.mark.volume_but("with a fork that stays-glslang and its fork", "SIGKILL of the library's process-glslang and its fork")
 @pytest.mark.parametrize(
     ("call", "count"),
     [(f"({ENDLESS!r}, 'vulkan')", 3), (f"({ENDLESS_SLANG!r}, 'webgpu', language='Slang')", 2)],

@@ -9,26 +9,30 @@ import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
 _Item = TypeVar("_Item")
+_AnyWorker = TypeVar("_AnyWorker", bound="Worker")
 
 #: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
 _START = (
     "import json,os,sys;sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];"
-    "'lifeline' in r and __import__('devmod.worker').worker._end_with_parent(r['lifeline']);from {} import main;main(r)"
+    "__import__('devmod.worker').worker._end_with_parent(r);from {} import main;main(r)"
 )
 #: The most bytes of `Worker.printed`.
 _MAX_PRINTED = 1 << 14
+#: The most bytes of an answer. What the process runs may determine its size.
+_MAX_ANSWER = 1 << 30
 #: The seconds that the end of a killed process may take. A driver of the system may delay it for ever.
 _END_TIMEOUT = 0.5
+#: How often a process tries to remove its folder: a program may write to it at that moment.
+_REMOVALS = 10
 
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
@@ -39,15 +43,6 @@ _guards: list[tuple[int, IO[bytes]]] = []
 _pipes: WeakSet[IO[bytes]] = WeakSet()
 #: Locked at a fork, and while a pipe is not yet in `_pipes`.
 _fork_lock = threading.RLock()
-
-
-def python_command(module: str) -> list[str]:
-    """Return the command of a process that calls ``main(request)`` of a module. It reads the request, a line of JSON with "path".
-
-    The process does not import from the current folder, which may be a stranger's, unless `sys.path` names it.
-    """
-    flags = [flag for flag, is_set in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if is_set]
-    return [sys.executable, "-P", *flags, "-c", _START.format(module)]
 
 
 def search_path() -> list[str]:
@@ -81,23 +76,23 @@ def answer_writer() -> Callable[[object], None]:
 class Worker:
     """A process that runs ``main(request)`` of a module, in a session of its own. The end of the context kills it.
 
-    It ends with this process, also after a SIGKILL of this process whose forks remain, and while a driver hangs there (POSIX; outside of
-    Linux not while the driver has Python's lock).
+    It ends with this process, also after a SIGKILL of this process whose forks remain, and while a driver hangs there (outside of Linux, or
+    with a folder to remove, not while the driver has Python's lock).
 
     Parameters
     ----------
     module
         The name of the module.
     request
-        The argument of `main`, of JSON's types. The keys "path" and "lifeline" are added.
+        The argument of `main`, of JSON's types. The keys "path", "lifeline" and "removes" are added.
     environment
         Its environment variables; by default those of this process.
     folder
         Its working folder; by default that of this process.
     captures
         Whether `printed` gets other output than answers. By default that is printed to the standard error of this process.
-    ends_itself
-        Whether `main` ends the process at the end of its standard input, in place of the kernel: it has something to remove first.
+    removes
+        A folder that the process removes if this one ends before it; by default none.
 
     Attributes
     ----------
@@ -115,14 +110,18 @@ class Worker:
         environment: Mapping[str, str] | None = None,
         folder: str | None = None,
         captures: bool = False,
-        ends_itself: bool = False,
+        removes: str = "",
     ) -> None:
+        import tempfile
+
         with ExitStack() as its_files, ExitStack() as own_files:
-            self._printed = own_files.enter_context(tempfile.TemporaryFile()) if captures else None
+            self._printed = own_files.enter_context(tempfile.TemporaryFile(buffering=0)) if captures else None
             requests, self._requests = _pipe(its_files, own_files)
-            lifeline = _pipe(its_files, own_files)[0] if os.name == "posix" and not ends_itself else None
+            lifeline = _pipe(its_files, own_files)[0] if sys.platform == "linux" and not removes else None
+            flags = [flag for flag, is_set in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if is_set]
             self.process = subprocess.Popen(  # noqa: S603 - this very Python
-                python_command(module),
+                # It does not import from the current folder, which may be a stranger's, unless `sys.path` names it.
+                [sys.executable, "-P", *flags, "-c", _START.format(module)],
                 stdin=requests,
                 stdout=subprocess.PIPE,
                 stderr=self._printed,
@@ -133,9 +132,9 @@ class Worker:
             )
             self._files = own_files.pop_all()
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._reader: threading.Thread | None = None
         self.is_late = False
-        threading.Thread(target=self._read, daemon=True).start()
-        self.send({**request, "path": search_path(), **({} if lifeline is None else {"lifeline": lifeline})})
+        self.send({**request, "path": search_path(), "lifeline": lifeline, "removes": removes})
 
     def __enter__(self) -> Worker:
         return self
@@ -149,6 +148,12 @@ class Worker:
         """Close the files of this class. The process ends."""
         with suppress(OSError):  # a request that was not read
             self._files.close()
+        reader = self._reader
+        if reader:
+            reader.join(_END_TIMEOUT)
+        if not reader or not reader.is_alive():  # else a process that cannot be ended has the other end
+            assert self.process.stdout is not None
+            self.process.stdout.close()
 
     @property
     def printed(self) -> str:
@@ -157,10 +162,22 @@ class Worker:
         self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - _MAX_PRINTED))
         return self._printed.read().decode("utf-8", "replace")
 
+    def take_printed(self) -> str:
+        """Return what the process has printed since the last call, and remove it. Both processes have one position in the file."""
+        assert self._printed is not None
+        self._printed.seek(0)
+        data = self._printed.read()
+        self._printed.seek(0)
+        self._printed.truncate()
+        return data.decode("utf-8", "replace")
+
     def send(self, request: object) -> None:
         """Send a further request, a line of JSON. A process that has ended ignores it."""
+        self._write(json.dumps(request).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
         with suppress(OSError):
-            self._requests.write(json.dumps(request).encode() + b"\n")
+            self._requests.write(line)
             self._requests.flush()
 
     def kill(self) -> None:
@@ -173,22 +190,43 @@ class Worker:
             else:
                 self.process.kill()
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                self._lines.put(line)
-        self._lines.put(b"")
+    def _start_reading(self, request: bytes = b"") -> None:
+        """Send a request and read a line in a thread, which ends then: Python warns of a fork beside a thread."""
+
+        def read() -> None:
+            line = b""
+            with suppress(ValueError, MemoryError):  # `close` has closed the files
+                self._write(request)
+                assert self.process.stdout is not None
+                line = self.process.stdout.readline(_MAX_ANSWER)
+            self._lines.put(line)
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        self._reader = reader
 
     def answer(self, seconds: float | None = None) -> Any:
         """Return the next answer; None if the process ends before, or takes longer than `seconds` (default: no limit)."""
+        if self._reader is None:
+            self._start_reading()
+        assert self._reader is not None
         try:
             line = self._lines.get(timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         except queue.Empty:
-            line, self.is_late = b"", self.process.poll() is None
-        if not line:
-            self._lines.put(b"")  # for the next call
+            self.is_late = self.process.poll() is None
+            return None
+        self._reader.join()
+        self._reader = None
+        if len(line) == _MAX_ANSWER:
+            self.kill()
         return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
+
+    def ask(self, request: object, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> Any:
+        """Send a request, call `meanwhile`, and return the answer as `answer` does. The limit includes a process that reads no request."""
+        limit = monotonic() + seconds
+        self._start_reading(json.dumps(request).encode() + b"\n")
+        meanwhile()
+        return self.answer(max(limit - monotonic(), 0))
 
     def all_answers(self, seconds: float) -> list[Any]:
         """Return the further answers up to the end of the process, or those of so many seconds."""
@@ -214,6 +252,52 @@ class Worker:
         """Wait for the end of the process, at most so many seconds."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
+
+
+class IdleWorkers(Generic[_AnyWorker]):
+    """Processes that wait for their next request. They end with this process. The child of a fork leaves them to its parent.
+
+    Parameters
+    ----------
+    most
+        The limit on their number.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._workers: list[tuple[str, _AnyWorker]] = []
+        atexit.register(self.end)
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            os.register_at_fork(after_in_child=self._leave)
+
+    def take(self, key: str = "") -> _AnyWorker | None:
+        """Return the newest process of a key, if one is alive. What ended it while it was idle has no part in the next request."""
+        for each in self._workers[::-1]:
+            if each[0] == key:
+                with suppress(ValueError):  # another thread has taken it
+                    self._workers.remove(each)
+                    if each[1].process.poll() is None:
+                        return each[1]
+                    each[1].__exit__()
+        return None
+
+    def add(self, worker: _AnyWorker, key: str = "") -> None:
+        """Keep a process for its next request, or end it if there are enough."""
+        if len(self._workers) < self._most:
+            self._workers.append((key, worker))
+        else:
+            worker.__exit__()
+
+    def end(self) -> None:
+        """End the processes."""
+        while self._workers:
+            self._workers.pop()[1].__exit__()
+
+    def _leave(self) -> None:
+        while self._workers:
+            worker = self._workers.pop()[1]
+            worker.process.returncode = 0  # its number is that of a process of the parent
+            worker.close()
 
 
 class End(NamedTuple):
@@ -289,27 +373,52 @@ def answer_items(request: dict[str, Any], function: Callable[[Any], object]) -> 
         answer(function(item))
 
 
-def _end_with_parent(lifeline: int) -> None:
-    """End this process and its programs when the other process has closed its end of a pipe, as the kernel does at a SIGKILL of it.
+def _end_with_parent(request: dict[str, Any]) -> None:
+    """End this process and its programs after the other process, as the kernel ends all pipes of a process at its SIGKILL.
 
-    On Linux the kernel kills them. A thread needs Python's lock, which a driver that hangs may have.
+    On Linux the kernel kills them. Elsewhere, and to remove a folder first, a thread does. It needs Python's lock, which a driver that
+    hangs may have.
     """
-    import fcntl
-    import select
+    if request["lifeline"] is not None:
+        end_group_with(request["lifeline"])
+        return
+    reader, writer = os.pipe()
+    requests = sys.stdin.detach()  # type: ignore[union-attr]
+    sys.stdin = open(reader, encoding="utf-8")  # noqa: SIM115 - it is open until the end of the process
 
-    if hasattr(fcntl, "F_SETSIG"):
+    def forward() -> None:
+        import shutil
+
+        for line in requests:
+            os.write(writer, line)
+        for _ in range(_REMOVALS):
+            shutil.rmtree(request["removes"], ignore_errors=True)
+            if not os.path.lexists(request["removes"]):
+                break
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    threading.Thread(target=forward, daemon=True).start()
+
+
+def end_group_with(lifeline: int) -> None:
+    """Have the kernel kill this process group when no process has the other end of a pipe. Only Linux can.
+
+    Parameters
+    ----------
+    lifeline
+        The file descriptor of this end. The child of a fork has the same group, and may close its copy.
+    """
+    if sys.platform == "linux":
+        import fcntl
+        import select
+
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
         if select.select([lifeline], [], [], 0)[0]:  # it ended before
             os.killpg(0, signal.SIGKILL)
-    else:
-        threading.Thread(target=_wait_and_end, args=(lifeline,), daemon=True).start()
-
-
-def _wait_and_end(lifeline: int) -> None:
-    os.read(lifeline, 1)  # the end of the pipe: nothing is written
-    os.killpg(0, signal.SIGKILL)
 
 
 @contextmanager

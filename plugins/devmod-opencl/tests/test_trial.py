@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +270,31 @@ def test_the_error_names_the_folder_that_pocl_uses(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))  # type: ignore[attr-defined]
     with pytest.raises(devmod.ToolchainNotFoundError, match=f"PoCL writes them to '{folder}', whose disk has 0 bytes free"):
         devmod.create("opencl", f"// {folder}\n{ADD}".encode(), "cl", {"add": add_info()})["add"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+def test_the_linker_of_a_killed_process_ends(pocl: Any, tmp_path: Path) -> None:
+    """Also where a fork of the process remains."""
+    linker = tmp_path / "ld"
+    linker.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n")
+    linker.chmod(0o755)
+    program = (
+        "import os, sys, threading, time; from devmod_opencl import _linker\n"
+        "threading.Thread(target=_linker._links, daemon=True).start()\n"
+        f"while not os.path.exists('{tmp_path}/pid'): time.sleep(0.01)\n"
+        "if os.fork(): print(flush=True)\n"
+        "sys.stdin.read()"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", program], env=os.environ | {"PATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        state = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+        process.kill()
+        for _ in range(12000):
+            if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+            time.sleep(0.01)
+    raise AssertionError("the linker runs after two minutes")

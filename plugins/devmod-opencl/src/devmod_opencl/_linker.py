@@ -52,6 +52,7 @@ def _links() -> bool:
     from glob import glob
 
     from devmod.backend import find_program
+    from devmod.worker import guarded_group
 
     # PoCL looks into relative folders too, which `find_program` leaves out, and without PATH it finds no linker.
     linker = find_program("ld") if all(map(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))) else ""
@@ -59,13 +60,14 @@ def _links() -> bool:
     if not linker or not folders:
         return False  # PoCL may find others
     try:
-        with temporary_folder() as folder:
+        with temporary_folder() as folder, guarded_group() as group:
             subprocess.run(  # noqa: S603 - a program of the user's PATH, as PoCL runs it
                 [linker, "-shared", "-o", os.path.join(folder, "probe.so"), *folders, *_LIBRARIES],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=10,
                 check=True,
+                process_group=group,
             )
     except (OSError, subprocess.SubprocessError):
         return False

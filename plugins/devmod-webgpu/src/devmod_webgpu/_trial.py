@@ -8,15 +8,12 @@ interpreter to start, and skip the trial.
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import threading
 from contextlib import suppress
 
 from devmod.backend import DiskCache
 from devmod.errors import CompileError
-from devmod.worker import Worker
+from devmod.worker import IdleWorkers, Worker
 from devmod_runtime import Trial, was_killed
 
 TYPE_CHECKING = False
@@ -29,14 +26,11 @@ if TYPE_CHECKING:
 
 #: The seconds after which a trial is killed, at its start and for each shader.
 TIMEOUT = 120.0
-#: The most idle processes that wait for the next shader.
-_MAX_IDLE = 2
 _PASSED = b"done\n"
 _CRASHED = b"ended\n"
 _CACHE = DiskCache("webgpu")
 _TRIAL = Trial("webgpu", "shader")
 
-_idle: list[_Process] = []
 _tried: set[str] = set()
 
 
@@ -55,42 +49,24 @@ class _Process(Worker):
         self.is_ready = False
         super().__init__("devmod_webgpu._trial_process", {}, captures=True)
 
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return its answer, as `_receive` does. A process that does not read it is killed too."""
-        if not self.is_ready:
-            self._receive()
-            self.is_ready = True
-        watchdog = threading.Timer(TIMEOUT, self.kill)
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            self.send(request)
-        finally:
-            watchdog.cancel()
-        return self._receive()
-
-    def _receive(self) -> dict[str, Any]:
-        """Return the next answer.
+    def compile(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return its answer.
 
         Raises
         ------
         ProcessEndedError
             The process has ended, or took too long.
         """
-        answer: dict[str, Any] | None = self.answer(TIMEOUT)
+        self.is_ready = self.is_ready or self.answer(TIMEOUT) is not None
+        answer: dict[str, Any] | None = self.ask(request, TIMEOUT) if self.is_ready else None
         if answer is not None:
             return answer
         self.kill()
         raise ProcessEndedError(self.process.wait(), self.printed)
 
-    def forget(self) -> None:
-        """Close the files of a process of the parent. The file of answers stays open: a thread that a fork ends may have locked it."""
-        self.process.returncode = 0
-        self.close()
 
-    def stop(self) -> None:
-        """End the process."""
-        self.__exit__()
+#: The processes that wait for the next shader.
+_idle: IdleWorkers[_Process] = IdleWorkers(2)
 
 
 def expect(text: str) -> None:
@@ -101,7 +77,7 @@ def expect(text: str) -> None:
     if _CACHE.read(key) is None:
         _CACHE.write(key, b"")
         with suppress(OSError):
-            _idle.append(_Process())
+            _idle.add(_idle.take() or _Process())
 
 
 def try_shader(device: WebGPUDevice, name: str, text: str, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> None:
@@ -148,15 +124,13 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
     """Return None if a process compiles the shader, and the end of its output if it crashes."""
     request = {**request, "adapter": device.summary}
     for _ in range(3):
+        idle = _idle.take()
+        process = idle or _start_process(name)
         try:
-            process, fresh = _idle.pop(), False
-        except IndexError:
-            process, fresh = _start_process(name), True
-        try:
-            answer = process.ask(request)
+            answer = process.compile(request)
         except ProcessEndedError as ended:
-            process.stop()
-            if ended.code == 0 or (not fresh and (was_killed(ended.code) or not process.is_ready)):
+            process.__exit__()
+            if ended.code == 0 or (idle and (was_killed(ended.code) or not process.is_ready)):
                 continue  # an idle process ends after a while
             if not process.is_ready:
                 last = ended.printed.strip().rpartition("\n")[2]
@@ -165,12 +139,12 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
                 raise _trial_error(name, f"it ended with status {ended.code} (it took over {TIMEOUT:g} seconds, or was killed)") from ended
             return ended.printed
         except BaseException:
-            process.stop()
+            process.__exit__()
             raise
-        if answer or len(_idle) >= _MAX_IDLE:
-            process.stop()
+        if answer:
+            process.__exit__()
         else:
-            _idle.append(process)
+            _idle.add(process)
         if "problem" in answer:
             raise _trial_error(name, answer["problem"])
         return answer.get("lost")
@@ -186,19 +160,3 @@ def _start_process(name: str) -> _Process:
 
 def _trial_error(name: str, why: str) -> CompileError:
     return CompileError(_TRIAL.failure(f"the webgpu shader of {name!r}", why), kind="webgpu", function=name)
-
-
-def _stop_all() -> None:
-    while _idle:
-        _idle.pop().stop()
-
-
-def _forget_in_child() -> None:
-    """Forget the processes in a forked child, because they belong to the parent. They end when it has closed their standard input."""
-    while _idle:
-        _idle.pop().forget()
-
-
-atexit.register(_stop_all)
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_forget_in_child)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 import signal
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from base64 import b64decode, b64encode
 from collections import deque
 from contextlib import ExitStack, suppress
 from importlib import import_module
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from devmod.backend import temporary_folder
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 #: How often a job is started before its worker's death counts as the job's failure.
 _STARTS = 3
-#: How often a worker tries to remove the folder of temporary files: a compiler may write to it at that moment.
-_REMOVALS = 10
 
 
 class Pool:
@@ -106,37 +103,21 @@ class Pool:
                 raise RuntimeError("the build has ended")
             self._folder = self._folder or self._processes.enter_context(temporary_folder())
             names = {"module": self._task.__module__, "task": self._task.__name__}
-            request = {"folder": self._folder, "settings": self._settings, **names}
-            return self._processes.enter_context(Worker(__name__, request, ends_itself=True))
+            return self._processes.enter_context(Worker(__name__, {"settings": self._settings, **names}, removes=self._folder))
 
 
 def main(request: dict[str, Any]) -> None:
     """Compile jobs in the new process, until the build ends."""
-    folder = request["folder"]
+    folder = request["removes"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows has no sessions
     # The build removes this folder, so no temporary file of a compiler remains if this process is killed.
     tempfile.tempdir = folder
     os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
     answer = answer_writer()
-    jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    Thread(target=_receive, args=(jobs, folder), daemon=True).start()
     task = getattr(import_module(request["module"]), request["task"])
-    while True:
-        outcome = task(Job(**_tuples(json.loads(jobs.get()))), **request["settings"])
+    for line in sys.stdin.buffer:
+        outcome = task(Job(**_tuples(json.loads(line))), **request["settings"])
         answer(outcome._asdict() | {"data": b64encode(outcome.data).decode()})
-
-
-def _receive(jobs: queue.SimpleQueue[bytes], folder: str) -> None:
-    """Read the jobs. When the build has ended, end this process and the programs that it runs."""
-    for line in sys.stdin.detach():  # type: ignore[union-attr]
-        jobs.put(line)
-    for _ in range(_REMOVALS):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not os.path.lexists(folder):
-            break
-    if hasattr(os, "killpg"):
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
