@@ -254,6 +254,8 @@ class WebGPUDevice(Device):
                 self.gpu.create_bind_group_layout(
                     entries=[{"binding": 0, "visibility": wgpu.ShaderStage.COMPUTE, "storage_texture": layout}]
                 )
+            except KeyError as error:  # wgpu before 0.30, whose library lacks some formats
+                return f"this version of wgpu has no {error.args[0]}"
             except _driver.Error as error:
                 if _driver.is_lost(error):
                     raise launch_error(f"{self} cannot be asked for its formats", self, error) from error

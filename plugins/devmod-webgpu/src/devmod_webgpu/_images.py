@@ -44,6 +44,8 @@ def create(gpu: Any, image: Image, *, is_storage: bool) -> Any:
             usage=_USAGE | (wgpu.TextureUsage.STORAGE_BINDING if is_storage else 0),
         )
         return texture.create_view(dimension=image.type.replace("_", "-"))
+    except KeyError as error:  # wgpu-py before 0.30, whose library lacks some formats
+        raise image.format_error(f"this version of wgpu has no {error.args[0]}") from None
     except _driver.Error as error:
         reason = _driver.describe_error(error)
         if _driver.is_lost(error):

@@ -158,6 +158,12 @@ class DeviceArray(Array):
             view = host_view(value)
             if not isinstance(value, Array) and (view is None or (view.dtype, view.shape) != (base, shape)):
                 source = np.empty(shape, numpy_dtype(base))
+                if (
+                    type(value) is int
+                    and source.dtype.kind in "iu"
+                    and not np.iinfo(source.dtype).min <= value <= np.iinfo(source.dtype).max
+                ):
+                    raise OverflowError(f"Python integer {value} out of bounds for {base}")  # NumPy before 2 only warns
                 source[...] = value
         except (TypeError, ValueError, OverflowError, ConversionError) as error:  # NumPy's for what it does not convert or broadcast
             raise ArgumentError(f"fill: {describe_value(value)} is no value for {self!r}: {error}", argument="value") from None

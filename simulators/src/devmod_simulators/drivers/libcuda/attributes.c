@@ -29,9 +29,11 @@ CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, un
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
             launch->programmatic = value->programmaticStreamSerializationAllowed != 0;
             break;
+#if CUDA_VERSION >= 13050 /* headers of CUDA 13.0 lack it */
         case CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE:
             launch->non_portable = value->portableClusterSizeMode == CU_LAUNCH_PORTABLE_CLUSTER_MODE_ALLOW_NON_PORTABLE;
             break;
+#endif
         default:
             explain("the stand-in driver does not know the launch attribute %d", (int)attributes[i].id);
             return CUDA_ERROR_INVALID_VALUE;

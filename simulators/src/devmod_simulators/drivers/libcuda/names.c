@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define NAME(name) name, #name
+/* Headers of CUDA 13.0 lack some codes, and those of this version have all. */
+#define NEWEST 13050
 
 /* The texts are those of NVIDIA's libcuda, and of libcudart for codes that are newer than CUDA 12.5. That of 47 is a guess. */
 static const struct {
@@ -26,7 +28,9 @@ static const struct {
     {NAME(CUDA_ERROR_STUB_LIBRARY), "CUDA driver is a stub library"},
     {NAME(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER), "API call is not supported in the installed CUDA driver"},
     {NAME(CUDA_ERROR_DEVICE_UNAVAILABLE), "CUDA-capable device(s) is/are busy or unavailable"},
+#if CUDA_VERSION >= NEWEST
     {NAME(CUDA_ERROR_MULTICAST_RESOURCE_FULL), "multicast resource full"},
+#endif
     {NAME(CUDA_ERROR_NO_DEVICE), "no CUDA-capable device is detected"},
     {NAME(CUDA_ERROR_INVALID_DEVICE), "invalid device ordinal"},
     {NAME(CUDA_ERROR_DEVICE_NOT_LICENSED), "device doesn't have valid Grid license"},
@@ -55,7 +59,9 @@ static const struct {
     {NAME(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY), "the provided execution affinity is not supported"},
     {NAME(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC), "the provided PTX contains unsupported call to cudaDeviceSynchronize"},
     {NAME(CUDA_ERROR_CONTAINED), "Invalid access of peer GPU memory over nvlink or a hardware error"},
+#if CUDA_VERSION >= NEWEST
     {NAME(CUDA_ERROR_INSUFFICIENT_LOADER_VERSION), "Loader version is insufficient for fatbin"},
+#endif
     {NAME(CUDA_ERROR_INVALID_SOURCE), "device kernel image is invalid"},
     {NAME(CUDA_ERROR_FILE_NOT_FOUND), "file not found"},
     {NAME(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND), "shared object symbol not found"},
@@ -116,9 +122,11 @@ static const struct {
     {NAME(CUDA_ERROR_INVALID_RESOURCE_TYPE), "one or more resources passed in are not valid resource types for the operation"},
     {NAME(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION), "one or more resources are insufficient or non-applicable for the operation"},
     {NAME(CUDA_ERROR_KEY_ROTATION), "an error happened during the key rotation sequence"},
+#if CUDA_VERSION >= NEWEST
     {NAME(CUDA_ERROR_STREAM_DETACHED), "API call not permitted since the green context associated with the stream has been destroyed"},
     {NAME(CUDA_ERROR_GRAPH_RECAPTURE_FAILURE), "recapturing to the source graph failed and had to be terminated"},
     {NAME(CUDA_ERROR_FABRIC_NOT_READY), "GPU fabric is not ready within the probe wait budget; application may retry (see CUDA_FABRIC_INIT_TIMEOUT_MS)"},
+#endif
     {NAME(CUDA_ERROR_UNKNOWN), "unknown error"},
 };
 
