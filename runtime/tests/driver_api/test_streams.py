@@ -184,3 +184,20 @@ def test_a_long_wait_is_in_another_thread_so_an_interrupt_ends_it(
     (found,) = run_in_threads(lambda _: direct.add(threading.get_ident()) or threading.get_ident() in waiting(), [0])
     assert found
     vendor.succeed()
+
+
+@pytest.mark.usefixtures("standin")
+def test_a_wait_asks_for_no_stream_that_was_collected_meanwhile(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in driver reports each use of a destroyed handle."""
+    streams = [device.stream() for _ in range(3)]
+    driver_type = type(device.context.driver)
+    is_done = driver_type.is_done
+
+    def collect(driver: Any, operation: str, handle: int) -> bool:
+        streams.clear()
+        done: bool = is_done(driver, operation, handle)
+        return done
+
+    monkeypatch.setattr(driver_type, "is_done", collect)
+    device.synchronize()
+    assert not streams

@@ -314,7 +314,8 @@ class Context:
         caller = get_ident()
         marks: list[object] = []  # no capture begins during a wait in another thread, which may go on after an interrupt
         query = "is_event_done" if operation == "synchronize_event" else "is_stream_done"
-        unfinished = [*(handles or self.streams_in_use())]
+        streams = {} if handles else self.streams_in_use()  # it keeps them: a collected one would be destroyed during the wait
+        unfinished = [*(handles or streams)]
         wait_interruptibly(wait, is_done)
 
     def order(self, later: int, earlier: int) -> None:
