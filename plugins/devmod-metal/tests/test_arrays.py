@@ -7,18 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_copies, check_memory_error, check_views
+from backend_checks import check_memory_error
 from metal_kernels import adder
 
 import devmod
-
-
-def test_copies(device: Any) -> None:
-    check_copies(device, adder()["add"], grid=1, block=64)
-
-
-def test_views(device: Any) -> None:
-    check_views(device, adder()["add"], grid=1, block=64)
 
 
 def test_copies_that_are_not_whole_words(device: Any) -> None:
