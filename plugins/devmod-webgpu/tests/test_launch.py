@@ -636,42 +636,6 @@ def test_a_lost_device(device: Any) -> None:
     assert python(LOST) == ""
 
 
-FORKED = """
-import os, signal, sys, warnings
-warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
-import numpy as np, devmod
-from webgpu_shaders import adder
-device = devmod.device("webgpu")
-f = adder()["add"]
-a, b, c = (device.from_numpy(np.ones(64, "f4")) for _ in range(3))
-launch = f.bind(a, b, c, 64, grid=1)
-launch()
-for everything in (True, False):
-    child = os.fork()
-    if not child:
-        signal.alarm(300)
-        messages = []
-        for ask in (launch, c.numpy, device.synchronize, lambda: f(a, b, c, 64, grid=1), lambda: adder()["add"], lambda: device.empty(4, "f4")):
-            try: ask(); messages.append("done")
-            except devmod.LaunchError as error: messages.append(str(error))
-        print(*dict.fromkeys(messages), sep="|", flush=True)
-        if everything: del launch, a, b, c, ask, f; device._once._values.clear()  # the device itself
-        sys.exit(3)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-launch()
-print(c.numpy()[0])
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-def test_a_forked_process_cannot_use_the_device(device: Any) -> None:
-    text = (
-        "webgpu devices cannot be used in this process: it was forked after their driver was opened, and a driver works only in the process "
-        "that opened it. Start processes that use devices with multiprocessing's 'spawn' or 'forkserver'\n"
-    )
-    assert python(FORKED) == f"{text}{text}2.0\n"
-
-
 GROWTH = """
 import gc, numpy as np
 from pathlib import Path
