@@ -83,11 +83,6 @@ def test_structs_are_packed_by_the_members_in_the_interface(double: Any) -> None
     expected[112:118] = np.array([7, 8, 9], "float16").tobytes()
     assert data == bytes(expected)
     with pytest.raises(devmod.ArgumentError) as caught:
-        f((-1, views, [[1, 2, 3], [4, 5]], (7, 8, 9)), hist, grid=1, block=1)
-    assert str(caught.value) == (
-        "the metal function 'takes': argument 1 'scene': member 'scene.m[1]': 2 lanes cannot be passed as float32x3, which has 3 lanes"
-    )
-    with pytest.raises(devmod.ArgumentError) as caught:
         f((-1, views, [[1, 2, 3], [4, 5, 6]], (7, 8, 9)), hist[:15].copy(), grid=1, block=1)
     assert str(caught.value) == (
         "the metal function 'takes': argument 2 'hist' has 60 bytes, and the kernel declares 64; pass an array of 64 bytes or more"
@@ -392,12 +387,6 @@ def test_function_constants(device: Any) -> None:
     np.testing.assert_array_equal(c, 3 * (a + b))
     add.specialize(SCALE=3).specialize(**{"3": 5})(a, b, c, 4, grid=1, block=4)
     np.testing.assert_array_equal(c, 5 * (a + b))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add.specialize(SCALE=1.5)
-    assert str(caught.value) == "the metal function 'add': the constant 'SCALE': 1.5 is not a whole number"
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add.specialize(OTHER=1)
-    assert str(caught.value) == "the metal source has no constant 'OTHER' to specialize; it has: 'SCALE', 'OFFSET'"
 
 
 def test_a_required_block_that_depends_on_a_define(device: Any) -> None:
@@ -410,11 +399,6 @@ def test_a_required_block_that_depends_on_a_define(device: Any) -> None:
     specialized = scale.specialize(FACTOR=2)
     assert specialized.block is None
     x = np.ones(8, "float32")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        specialized(x, grid=1)
-    assert str(caught.value) == (
-        "the metal function 'scale' needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"
-    )
     specialized(x, grid=1, block=2)
     assert x.tolist() == [2, 2, 1, 1, 1, 1, 1, 1]
 

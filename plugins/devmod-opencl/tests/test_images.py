@@ -453,14 +453,6 @@ HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n__kernel void k(__global 
 SINGLE = "__kernel void k(__global float *x) { x[0] += 2; }"
 
 
-def test_a_function_is_not_built_for_a_device_without_what_it_needs(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, device, "fp64 images")
-    x = np.ones(1, "float32")
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        devmod.compile(HALF, "opencl")["k"](x, grid=1, block=1)
-    assert str(caught.value) == f"the opencl function 'k' needs fp16, which {device} does not have"
-
-
 def test_a_bundle_skips_what_the_device_cannot_run(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     half, single = devmod.compile(HALF, "opencl"), devmod.compile(SINGLE, "opencl")
     with monkeypatch.context() as patch:

@@ -669,10 +669,6 @@ def test_a_required_size_of_subgroups(device: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_size_of_subgroups_that_the_device_does_not_have(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "subgroup_sizes", (8, 16))
-    assert refused(lambda: required(32)["k"], devmod.DeviceNotFoundError) == (
-        f"the vulkan function 'k' needs subgroups of 32 threads (it has subgroups of 8, 16), which {device} does not have"
-    )
     monkeypatch.setattr(device, "subgroup_sizes", ())
     assert refused(lambda: required(32)["k"], devmod.DeviceNotFoundError) == (
         f"the vulkan function 'k' needs subgroups of 32 threads, but {device} cannot be required to have a size (missing "
@@ -720,6 +716,3 @@ def test_needs_of_an_interface(device: Any) -> None:
     assert not info.interface.needs
     needing("images", "image_writes_3d")["k"](source, to, threads=(4, 4))
     assert ("fp64" in device.features) == ("10.shaderFloat64" in device.physical.features)
-    assert refused(lambda: needing("images", "no_such_need")["k"], devmod.DeviceNotFoundError) == (
-        f"the vulkan function 'k' needs no_such_need, which {device} does not have"
-    )
