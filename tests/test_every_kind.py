@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backend_checks import run_python
+from backend_checks import check_memory_error, first_device, run_python
 
 import devmod
 from devmod import FunctionInfo
@@ -134,3 +134,19 @@ def test_the_error_without_a_driver_has_the_command_that_installs_one(kind: str,
     else:
         assert lines[0].startswith("no OpenCL device was found: ")
         assert 'pip install "devmod-opencl[pocl]"' in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "step", "reported"),
+    [
+        ("opencl", "max_mem_alloc_size", 1, ("driver_version", "memory")),
+        ("vulkan", "maxMemoryAllocationSize", 1, ("driver_version", "memory")),
+        ("webgpu", "maxBufferSize", 4, ("backend",)),
+    ],
+)
+def test_a_device_is_listed_with_what_its_driver_reports(kind: str, limit: str, step: int, reported: tuple[str, ...]) -> None:
+    device: Any = first_device(kind)
+    assert device in devmod.devices()
+    assert [name for name in reported if not getattr(device, name)] == []
+    most = device.limits[limit]
+    check_memory_error(device, most // step * step + step, f"its {limit} is {most}")

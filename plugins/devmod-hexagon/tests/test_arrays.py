@@ -18,8 +18,8 @@ def add(device: Any) -> Any:
     return module()["add"]
 
 
-def test_too_little_memory(device: Any, add: Any) -> None:
-    check_memory_error(device, add, 1 << 31, "no free range of the device's memory is large enough")
+def test_too_little_memory(device: Any) -> None:
+    check_memory_error(device, 1 << 31, "no free range of the device's memory is large enough")
 
 
 def test_memory_is_free_again_with_its_array(device: Any) -> None:

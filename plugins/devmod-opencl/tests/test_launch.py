@@ -529,18 +529,6 @@ def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any, monkeypat
 # -- devices
 
 
-def test_properties_of_a_device(device: Any) -> None:
-    assert device.kind == "opencl"
-    assert devmod.device("opencl", device.index) is device
-    assert device.name
-    assert device.driver_version
-    assert device.memory > 0
-    assert device.limits["max_work_group_size"] > 0
-    assert device in devmod.devices()
-    assert device.from_numpy(np.zeros(1)).__dlpack_device__() == (4, device.index)
-    assert np.from_dlpack(device.from_numpy(np.arange(3)), device="cpu").tolist() == [0, 1, 2]
-
-
 TWO_DEVICES = """
 import devmod
 from backend_checks import check_two_devices

@@ -232,9 +232,8 @@ def test_a_module_is_unloaded_after_its_launches(device: Any, standin: StandinDr
 # -- memory
 
 
-def test_an_array_larger_than_the_memory(device: Any, add: Any, vendor: Vendor) -> None:
-    reason = vendor.error("out of memory")
-    check_memory_error(device, add, device.memory + 1, reason, grid=1, block=64)
+def test_an_array_larger_than_the_memory(device: Any, vendor: Vendor) -> None:
+    check_memory_error(device, device.memory + 1, vendor.error("out of memory"))
 
 
 def test_a_full_device_loses_nothing(device: Any, add: Any, vendor: Vendor) -> None:
