@@ -192,23 +192,6 @@ def test_dynamic_shared_memory_is_an_argument(shared_memory: int, double: Any) -
 # -- memory
 
 
-def test_dlpack_shares_memory(device: Any) -> None:
-    a = device.from_numpy(np.arange(8, dtype="float32").reshape(2, 4))
-    view = np.from_dlpack(a, device="cpu", copy=False)
-    assert view.shape == (2, 4)
-    view[0, 0] = 5
-    assert a.numpy()[0, 0] == 5
-    adder()["twice"](a, grid=1, block=8)
-    device.synchronize()
-    assert view[0, 0] == 10
-    assert a.__dlpack_device__() == (8, 0)
-    copied = np.from_dlpack(a, device="cpu", copy=True)
-    view[0, 0] = 1
-    assert copied[0, 0] == 10
-    del a, copied
-    assert view[1].tolist() == [8, 10, 12, 14]
-
-
 def test_a_view_keeps_the_buffer_alive(double: Any) -> None:
     a: Any = devmod.device("metal").from_numpy(np.arange(4, dtype="float32"))
     buffer = weakref.ref(a.memory.handle)
