@@ -362,7 +362,7 @@ def copies(case: Conformance) -> None:
         for number, waiter in enumerate(waiters):
             wide = np.zeros((rows, 2 * columns), dtype)
             how: Any = {"stream": stream, "wait": waiter is None}
-            for host, order in ((np.zeros_like(values), 1), (wide[:, ::2], -1)):
+            for form, host, order in (("contiguous", np.zeros_like(values), 1), ("strided", wide[:, ::2], -1)):
                 one.copy_from((values + number)[::order], **how)  # only the copy keeps the host array
                 one.reshape(-1).copy_to(two.reshape(-1), **how)
                 event: Any = two.copy_to(host, **how)
@@ -370,8 +370,7 @@ def copies(case: Conformance) -> None:
                     require(isinstance(event, devmod.Event), f"copy_to with wait=False: expected an Event, got {type(event).__name__}")
                     (event if waiter == "event" else waiter).synchronize()
                 right = np.array_equal(host, (values + number)[::order]) and not wide[:, 1::2].any()
-                strided = "contiguous" if order == 1 else "strided"
-                require(right, f"copies from and to a {strided} host array of {dtype} are wrong after a wait for {waiter or 'each'}")
+                require(right, f"copies from and to a {form} host array of {dtype} are wrong after a wait for {waiter or 'each'}")
         for wrong in (device.empty((rows, columns - 1), dtype), device.empty(values.shape, "float64"), values.tolist()):
             with expect_error(devmod.ArgumentError, "copy_from an array of another shape or type, or no array"):
                 one.copy_from(wrong)
@@ -434,8 +433,8 @@ def views(case: Conformance) -> None:
             part.copy_from(convert(expected[start:stop]))
             copied.copy_from(part)
             require(np.array_equal(root.numpy(), values), "a write to a slice does not change exactly its part of the array")
-            for each in (part, copied):
-                require(np.array_equal(each.numpy(), expected[start:stop]), "a slice of a reshaped slice has other values")
+            same = all(np.array_equal(each.numpy(), expected[start:stop]) for each in (part, copied))
+            require(same, "a slice of a reshaped slice has other values")
     for target, source in ((slice(0, 3), slice(1, 4)), (slice(step // 2, step), slice(step // 4, 3 * step // 4))):
         root[target].copy_from(root[source])
         values[target] = values[source].copy()
