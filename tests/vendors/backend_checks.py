@@ -19,7 +19,6 @@ from devmod import Device, Event, Function, Module
 from devmod.backend import payload_of
 from devmod_conformance._rows._tools import run_in_threads as run_in_threads
 from devmod_conformance._sampling import sample_image as sample_image
-from devmod_conformance._sampling import texel_values as texel_values
 
 
 def run_python(program: str, *options: str, **environment: str) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from backend_checks import check_foreign_events, host_arrays, run_in_threads
 from metal_kernels import ADD, CONSTANTS, adder, kernel
-from tvm_vectors import check_matmul, check_vadd, only_function
 
 import devmod
 from devmod import Block, Interface, Param
@@ -98,12 +97,6 @@ def test_scalars_of_tvm_are_one_struct_after_the_buffers(double: Any) -> None:
     ((_, _, _, buffers, values, _, _, _),) = launches(double)
     assert [index for index, *_ in buffers] == [0, 1]
     assert values == ((2, b"\5\0\0\0\0\0\0\0" + b"\0\0\0@\0\0\0\0" + b"\xff" * 8),)
-
-
-@pytest.mark.row("R35", "R37")
-def test_tvms_modules(device: Any) -> None:
-    check_vadd(only_function("vadd", "metal")[0], block=64)
-    check_matmul(*only_function("matmul", "metal"), device, block=(8, 8))
 
 
 @pytest.mark.row("R40")

@@ -208,7 +208,7 @@ def test_three_vectors_in_arrays_take_four_lanes(device: Any) -> None:
     assert x[:, :3].tolist() == [[2, 1, 0], [6, 5, 4]]
 
 
-def test_empty_arrays_zero_grids_and_three_dimensions(device: Any) -> None:
+def test_empty_arrays_and_three_dimensions(device: Any) -> None:
     f = kernel("""
         #version 450
         layout(local_size_x = 2) in;
@@ -220,10 +220,6 @@ def test_empty_arrays_zero_grids_and_three_dimensions(device: Any) -> None:
         }
     """)
     x = np.full((2, 2, 4), -1, "int32")
-    for grid in ((0, 2), (2, 0, 2), 0):
-        f(x, 4, grid=grid)
-        f.bind(device.from_numpy(x), 4, grid=grid)()
-    assert x.min() == x.max() == -1
     f(x, 4, grid=(2, 2, 2))
     assert x.tolist() == [[[0, 1, 0, 1], [10, 11, 10, 11]], [[100, 101, 100, 101], [110, 111, 110, 111]]]
     g = kernel("""
