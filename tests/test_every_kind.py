@@ -1,14 +1,16 @@
-"""Modules of every kind and format, with payloads that no driver runs: the kit's rows about bytes and files, and the imports."""
+"""Modules of every kind and format, with payloads that no driver runs: the kit's rows about bytes and files, imports, missing drivers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from backend_checks import run_python
+from backend_checks import check_memory_error, first_device, run_python
 
+import devmod
 from devmod import FunctionInfo
 from devmod.backend import find_spec
+from devmod.plugins import find
 from devmod.targets import KINDS
 from devmod_conformance import Conformance, Sample, run
 
@@ -52,3 +54,99 @@ def test_a_module_is_made_saved_and_loaded_without_numpy(kind: str) -> None:
         "print('numpy' in sys.modules)\n"
     )
     assert run_python(program) == "False\n"
+
+
+#: Makes the import of a module raise ImportError.
+BROKEN = """
+import importlib.abc
+class Broken(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == {!r}: raise ImportError({!r})
+sys.meta_path.insert(0, Broken())
+"""
+#: Takes the loader of Vulkan away.
+NO_LOADER = """
+import types
+from importlib.machinery import ModuleSpec
+class Finder:
+    find_spec = staticmethod(lambda name, path=None, target=None: ModuleSpec(name, Finder) if name == "vulkan._vulkancache" else None)
+    create_module = staticmethod(lambda spec: types.ModuleType(spec.name))
+    @staticmethod
+    def exec_module(module):
+        class ffi:
+            @staticmethod
+            def dlopen(name): raise OSError("cannot load library")
+        module.ffi = ffi
+sys.meta_path.insert(0, Finder)
+"""
+NO_PLATFORM = """
+import pyopencl
+def none(): raise pyopencl.LogicError("clGetPlatformIDs", -1001, "no platform")
+pyopencl.get_platforms = none
+"""
+MISSING = [
+    (
+        "opencl",
+        "sys.modules['pyopencl'] = None",
+        'no OpenCL device can be used: pyopencl is not installed. To add it: pip install "devmod-opencl[pocl]"',
+    ),
+    (
+        "opencl",
+        BROKEN.format("pyopencl", "libOpenCL.so.1: cannot open shared object file"),
+        "no OpenCL device can be used: pyopencl cannot be imported: libOpenCL.so.1: cannot open shared object file. To repair it: "
+        'pip install --force-reinstall "pyopencl[pocl]"',
+    ),
+    ("opencl", NO_PLATFORM, ""),
+    ("opencl", "import pyopencl\npyopencl.get_platforms = lambda: []", ""),
+    ("vulkan", "sys.modules['vulkan'] = None", "no Vulkan device can be used: vulkan is not installed. To add it: pip install vulkan"),
+    (
+        "vulkan",
+        BROKEN.format("vulkan", "cffi is broken"),
+        "no Vulkan device can be used: vulkan cannot be imported: cffi is broken. To repair it: pip install --force-reinstall vulkan",
+    ),
+    (
+        "vulkan",
+        NO_LOADER,
+        "the Vulkan loader cannot be opened, so no Vulkan device can be used: libvulkan is not found. Install it and a driver (Debian and "
+        "Ubuntu: apt install libvulkan1 mesa-vulkan-drivers, which has a device on the CPU too; for a GPU, its vendor's driver)",
+    ),
+]
+
+
+@pytest.mark.row("R23")
+@pytest.mark.parametrize(("kind", "break_it", "text"), MISSING)
+def test_the_error_without_a_driver_has_the_command_that_installs_one(kind: str, break_it: str, text: str) -> None:
+    samples = find("devmod.conformance", kind)().samples
+    code, fmap = samples[0].code, samples[0].fmap
+    program = (
+        f"import sys\n{break_it}\nimport devmod\n"
+        f"m = devmod.loads(bytes.fromhex({devmod.dumps(devmod.create(kind, code, samples[0].fmt, fmap)).hex()!r}))\n"
+        f"for ask in (lambda: m[{next(iter(fmap))!r}], lambda: devmod.device({kind!r}), lambda: m[{next(iter(fmap))!r}]):\n"
+        "    try: ask()\n"
+        "    except devmod.DeviceNotFoundError as error: print(error)\n"
+        f"assert not [each for each in devmod.devices() if each.kind == {kind!r}]\n"
+    )
+    # Without Intel's runtime, and without a driver of another kind.
+    lines = run_python(program, "-W", "error", OCL_ICD_VENDORS="none", DEVMOD_PLUGINS_ALLOW=f"devmod-{kind}").splitlines()
+    assert lines == lines[:1] * 3
+    if text:
+        assert lines[0] == text
+    else:
+        assert lines[0].startswith("no OpenCL device was found: ")
+        assert 'pip install "devmod-opencl[pocl]"' in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "step", "reported"),
+    [
+        ("opencl", "max_mem_alloc_size", 1, ("driver_version", "memory")),
+        ("vulkan", "maxMemoryAllocationSize", 1, ("driver_version", "memory")),
+        ("webgpu", "maxBufferSize", 4, ("backend",)),
+    ],
+)
+def test_a_device_is_listed_with_what_its_driver_reports(kind: str, limit: str, step: int, reported: tuple[str, ...]) -> None:
+    device: Any = first_device(kind)
+    assert device in devmod.devices()
+    assert [name for name in reported if not getattr(device, name)] == []
+    most = device.limits[limit]
+    check_memory_error(device, most // step * step + step, f"its {limit} is {most}")

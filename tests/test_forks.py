@@ -40,10 +40,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 USED = """
-import os, signal, warnings
+import os, signal, threading, warnings
 warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
 import numpy as np, devmod
-from devmod.backend import Once
 from interrupts import module_of
 module = module_of(KIND)
 function, device = module["bump"], devmod.device(KIND)
@@ -54,6 +53,17 @@ launch()
 stream = device.stream()
 event = stream.record()
 host = np.zeros(64, "uint32")
+image, sampler = device.image((4, 4), "r32float"), device.sampler()
+busy, done = function.bind(device.zeros(64, "uint32"), grid=1, block=64), threading.Event()
+
+def keep_going():
+    while not done.is_set():
+        busy()
+        device.synchronize()
+
+threads = [threading.Thread(target=keep_going) for _ in range(2)]
+for each in threads:
+    each.start()
 
 def refused():
     return (
@@ -62,6 +72,7 @@ def refused():
         lambda: array.copy_from(host), lambda: array.copy_to(host), lambda: array[8:24].numpy(), lambda: device.zeros(4, "uint32"),
         device.stream, device.synchronize, device.default_stream.synchronize, stream.record, lambda: stream.wait(event), event.synchronize,
         lambda: module_of(KIND)["bump"], lambda: devmod.loads(module.save_to_bytes() and devmod.dumps(module))["bump"],
+        image.numpy, lambda: device.image(4, "r32float"), device.sampler, lambda: device.sampler(filter="linear"),
     )
 
 def allowed():
@@ -70,7 +81,7 @@ def allowed():
     assert module_of(KIND).save_to_bytes() == module.save_to_bytes()
     assert repr(device) and devmod.device(KIND) is device
 
-for _ in range(2):
+for deletes in (True, False):
     child = os.fork()
     if not child:
         signal.alarm(300)
@@ -80,14 +91,19 @@ for _ in range(2):
             except devmod.LaunchError as error: said.append(str(error))
         allowed()
         print(*dict.fromkeys(said), sep="|", flush=True)
+        if deletes:
+            del function, launch, busy, array, stream, event, image, sampler, each
+            device._once._values.clear()  # the driver's device
         sys.exit(3)  # with all that runs at the end
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+done.set()
+for each in threads:
+    each.join()
 launch()
 print(array.numpy().tolist() == [3] * 64)
 """
 
 
-@pytest.mark.volume_but("opencl")
 @posix
 @pytest.mark.row("R32")
 def test_a_child_of_a_process_that_used_a_driver_is_refused_and_ends_well(kind: str) -> None:
@@ -129,7 +145,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@pytest.mark.volume_but("opencl")
+@pytest.mark.volume_but("opencl", "vulkan")
 @posix
 def test_a_driver_is_open_once_its_devices_are_listed(kind: str) -> None:
     assert run(LISTED, kind) == f"{REFUSED.format(kind=kind)}\n3\n"

@@ -17,7 +17,7 @@ from devmod_toy import _device, _entries
 from devmod_toy._conformance import ToyConformance
 from distributions import install
 from toy.backend import ALLOWED, conformance, environment, put, put_least, put_map, results
-from toy_faults import FAULTS
+from toy_faults import FAULTS, devices
 from toy_faults._fault import Fault
 
 import devmod
@@ -227,6 +227,15 @@ def test_a_pool_that_clears_memory_and_a_build_for_each_function_conform(tmp_pat
     monkeypatch.setitem(FAULTS, "late_zeros", Fault(("R32-once", "R32-load", "R37-zeros"), "", changes=changes))
     found = outcomes("late_zeros", put(tmp_path / "site", "late_zeros"), tmp_path / "cache", ToyConformance.timeout, monkeypatch)
     assert found == dict.fromkeys(("R32-once", "R32-load", "R37-zeros"), ("passed", ""))
+
+
+def test_a_device_with_a_queue_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Fault(("R37-copies", "R37-views"), "", changes=FAULTS["early_copy"].changes[2:])
+    for name in ("copy", "write"):
+        queue.replaces(_device.ToyDevice, name)(lambda before, *arguments: (devices.run_queue(), before(*arguments)))
+    monkeypatch.setitem(FAULTS, "early_copy", queue)
+    found = outcomes("early_copy", put(tmp_path / "site", "early_copy"), tmp_path / "cache", ToyConformance.timeout, monkeypatch)
+    assert found == dict.fromkeys(("R37-copies", "R37-views"), ("passed", ""))
 
 
 def test_every_row_has_a_backend_that_fails_it() -> None:

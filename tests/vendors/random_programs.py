@@ -31,7 +31,7 @@ _EXPRESSIONS: dict[str, Callable[[int, int], int]] = {
 }
 #: The seeds of the tests of each kind: those of make test, and the volume.
 SEEDS = {"few": range(5), **{f"to {end}": range(max(end - 100, 5), end) for end in range(100, 501, 100)}}
-_TARGETS = {"cuda": "cuda -arch=compute_80", "rocm": "rocm -arch=gfx1100", "hexagon": "hexagon -arch=v66"}
+TARGETS = {"cuda": "cuda -arch=compute_80", "rocm": "rocm -arch=gfx1100", "hexagon": "hexagon -arch=v66"}
 
 
 class Kernel(NamedTuple):
@@ -110,7 +110,7 @@ def source(kind: str) -> str:
 def compiled(kind: str) -> devmod.Module:
     """Return the kernels of a kind."""
     block_or_language: dict[str, Any] = {"block": 32} if kind == "opencl" else {"language": "Slang"}
-    return devmod.compile(source(kind), _TARGETS.get(kind, kind), **block_or_language)
+    return devmod.compile(source(kind), TARGETS.get(kind, kind), **block_or_language)
 
 
 class Step(NamedTuple):

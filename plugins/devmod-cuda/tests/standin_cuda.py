@@ -65,6 +65,7 @@ class Cuda(Vendor):
         "is_stream_done": "cuStreamQuery",
         "launch": "cuLaunchKernelEx",
         "launch_graph": "cuGraphLaunch",
+        "load_module": "cuModuleLoadDataEx",
         "retain_primary_context": "cuDevicePrimaryCtxRetain",
         "synchronize_context": "cuCtxSynchronize",
         "synchronize_event": "cuEventSynchronize",

@@ -23,29 +23,6 @@ def test_the_limits(device: Any, standin: Standin) -> None:
     assert (limits["max_shared_memory_per_block"], limits["max_shared_memory_per_block_optin"]) == (48 << 10, 227 << 10)
 
 
-OLDER = """
-import numpy as np
-import devmod
-device = devmod.device("cuda")
-stream, host, back = device.stream(), np.arange(1 << 18), np.zeros(1 << 18, int)
-start = stream.record()
-array = device.empty(host.shape, "int64")
-array.copy_from(host, stream=stream, wait=False)
-end = array.copy_to(back, stream=stream, wait=False)
-assert end.elapsed(start) >= 0
-assert (back == host).all()
-print(device.arch, device.driver_version)
-"""
-
-
-@pytest.mark.volume_but("12000-sm_90:ptx8.0 CUDA 12.0", "13000-sm_90:ptx9.0 CUDA 13.0")
-@pytest.mark.parametrize(
-    ("version", "arch"), [("12000", "sm_90:ptx8.0 CUDA 12.0"), ("12060", "sm_90:ptx8.5 CUDA 12.6"), ("13000", "sm_90:ptx9.0 CUDA 13.0")]
-)
-def test_an_older_driver(environment: dict[str, str], version: str, arch: str) -> None:
-    assert run_python(OLDER, **environment, DEVMOD_STANDIN_DRIVER_VERSION=version) == f"{arch}\n"
-
-
 # -- several devices
 
 TWO_DEVICES = """

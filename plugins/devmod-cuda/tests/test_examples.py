@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import check_faults
-from guarded import check_guard
-from one_source import SLANG, check_one_source
-from pictures_port import check_pictures
-from profiled import check_busy_queue, check_profile, driver_marks
+from kind_programs import RANDOM, each_program, results
+from profiled import check_busy_queue, driver_marks
+from slang_computations import KERNELS
 from standin_cuda import on_hardware
-from transformer_port import check_transformer
 
 import devmod
 from devmod_targets.cuda.nvrtc import compile_program
@@ -60,39 +57,14 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
     assert result.error <= result.tolerance
 
 
-@pytest.mark.row("R37")
-def test_one_source(device: Any) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
-    check_one_source(device, "Slang", f"cuda -arch={arch}", SLANG)
+def target_of(device: Any) -> str:
+    return f"cuda -arch={device.arch.partition(':')[0] if on_hardware() else 'compute_75'}"
 
 
-@pytest.mark.row("R37")
-def test_the_transformer(device: Any, tmp_path: Path) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
-    check_transformer(device, f"cuda -arch={arch}", tmp_path)
-
-
-@pytest.mark.row("R37")
-def test_the_pictures(device: Any, tmp_path: Path) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
-    check_pictures(device, f"cuda -arch={arch}", tmp_path)
-
-
-def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
-    check_guard(device, f"cuda -arch={arch}")
-
-
-def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
-    check_faults(device, f"cuda -arch={arch}", "CUDA C++")
-
-
-def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
-    check_profile(device, f"cuda -arch={arch}", tmp_path)
+@each_program("one source", "transformer", "pictures", "guard", "faults", "profile", *RANDOM, *results(KERNELS))
+def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
+    program(device, target_of(device), tmp_path)
 
 
 def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "compute_75"
-    check_busy_queue(device, f"cuda -arch={arch}", 3000, tmp_path, *driver_marks(device, "cu"))
+    check_busy_queue(device, target_of(device), 3000, tmp_path, *driver_marks(device, "cu"))

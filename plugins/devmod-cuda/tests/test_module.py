@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-import gc
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import run_in_threads, run_python
 from cuda_kernels import ADD, add_info, adder
 from ptx_sources import ptx_of
-from standin_cuda import child_environment
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -337,38 +334,6 @@ def test_an_offset_into_shared_memory_takes_four_bytes(device: Any) -> None:
     )
 
 
-# -- loading
-
-
-@pytest.mark.row("R30", "R32", "R33")
-def test_threads_load_one_binary_for_all_functions(device: Any, standin: Any) -> None:
-    module = adder()
-    calls = standin.calls("cuModuleLoadDataEx")
-    functions = run_in_threads(module.get_function, ["add"] * 8)
-    assert len({*map(id, functions)}) == 1
-    module["twice"]
-    assert standin.calls("cuModuleLoadDataEx") == calls + 1
-    run_add(functions[0])
-
-
-@pytest.mark.row("R33")
-def test_a_binary_is_unloaded_with_its_last_reference(device: Any, standin: Any) -> None:
-    module = adder()
-    function = module["twice"]
-    x = device.from_numpy(np.ones(4, "float32"))
-    launch = function.bind(x, grid=1, block=4)
-    gc.collect()
-    unloaded = standin.calls("cuModuleUnload")
-    del module, function
-    gc.collect()
-    launch()
-    assert x.numpy().tolist() == [2] * 4
-    assert standin.calls("cuModuleUnload") == unloaded
-    del launch
-    gc.collect()
-    assert standin.calls("cuModuleUnload") == unloaded + 1
-
-
 # -- globals
 
 
@@ -376,29 +341,6 @@ def module_with_globals() -> devmod.Module:
     info = FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x"])
     code = ptx_of(GLOBALS).replace("\n.global", "\n.visible .global").replace("\n.const", "\n.visible .const")
     return devmod.create("cuda", code.encode(), "ptx", {"k": info})
-
-
-@pytest.mark.row("R20", "R33")
-def test_globals_are_arrays_over_the_memory_of_the_binary(device: Any, standin: Any) -> None:
-    module = module_with_globals()
-    table, factors = module.get_global("bytes"), module.get_global("factors", device, dtype="float32")
-    assert (table.shape, table.dtype, table.numpy().tolist()) == ((4,), "uint8", [1, 2, 3, 4])
-    assert (factors.shape, factors.dtype, factors.numpy().tolist()) == ((2,), "float32", [2, 3])
-    factors.copy_from(np.array([10, 20], "float32"))
-    x = np.ones(4, "float32")
-    module["k"](x, grid=1, block=4)
-    assert x.tolist() == [11, 22, 13, 24]
-    assert module.get_global("factors", dtype="float32").numpy().tolist() == [10, 20]
-    # The array keeps the binary loaded.
-    gc.collect()
-    unloaded = standin.calls("cuModuleUnload")
-    del module
-    gc.collect()
-    assert factors.numpy().tolist() == [10, 20]
-    assert standin.calls("cuModuleUnload") == unloaded
-    del table, factors
-    gc.collect()
-    assert standin.calls("cuModuleUnload") == unloaded + 1
 
 
 @pytest.mark.row("R20")
@@ -409,25 +351,6 @@ def test_globals_of_saved_modules_and_bundles(device: Any, tmp_path: Path) -> No
     assert devmod.load(path).get_global("bytes").numpy().tolist() == [1, 2, 3, 4]
     bundle = devmod.bundle(module_with_globals(), module_with_globals())
     assert bundle.get_global("factors", device, dtype="float32").numpy().tolist() == [2, 3]
-
-
-@pytest.mark.row("R20", "R33")
-def test_a_global_for_each_device(cuda_driver: str, standin: Any, tmp_path: Path) -> None:
-    devmod.save(module_with_globals(), tmp_path / "k.devmod")
-    program = (
-        "import sys, numpy as np, devmod\n"
-        "first, second = devmod.device('cuda', 0), devmod.device('cuda', 1)\n"
-        "module = devmod.load(sys.argv[1])\n"
-        "module.get_global('factors', first, dtype='float32').copy_from(np.array([5, 6], 'float32'))\n"
-        "print(module.get_global('factors', second, dtype='float32').numpy().tolist())\n"
-        "for device in (first, second):\n"
-        "    x = device.from_numpy(np.ones(2, 'float32'))\n"
-        "    module['k'].on(device)(x, grid=1, block=2)\n"
-        "    print(x.numpy().tolist())\n"
-    )
-    environment = child_environment(devices=2) | {"DEVMOD_CUDA_DRIVER": cuda_driver}
-    output = run_python(f"import sys; sys.argv = ['', {str(tmp_path / 'k.devmod')!r}]\n{program}", **environment)
-    assert output == "[2.0, 3.0]\n[6.0, 8.0]\n[3.0, 5.0]\n"
 
 
 @pytest.mark.parametrize(

@@ -73,24 +73,6 @@ def test_a_resampler_with_a_linear_filter(device: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "normalized"), [*((each, True) for each in ("clamp", "repeat", "mirror", "border")), ("clamp", False), ("border", False)]
-)
-@pytest.mark.parametrize("linear", [False, True])
-def test_samplers(linear: bool, address: str, normalized: bool, device: Any) -> None:
-    rng = np.random.default_rng(2)
-    picture = rng.random((3, 4, 4), "float32")
-    places = (rng.integers(-90, 150, (200, 2)) / 64 + 1 / 256).astype("float32")
-    if not normalized:
-        places *= np.float32(4)
-    out = np.zeros((200, 4), "float32")
-    how: dict[str, Any] = {"filter": "linear" if linear else "nearest", "address": address, "normalized": normalized}
-    sampler = device.sampler(**how)
-    module()["read_at"](device.image_from_numpy(picture), sampler, places, out, 200, threads=200, block=64)
-    expected = sample_image(picture, places, **how)
-    assert np.abs(out - expected).max() < (2 / 512 + 1e-5 if linear else 1e-6)
-
-
-@pytest.mark.parametrize(
     ("format_", "dtype", "scale"),
     [
         ("rgba8unorm", "uint8", 255),

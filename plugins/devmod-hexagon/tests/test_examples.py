@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guarded import check_guard
-from one_source import PLAIN, check_one_source
-from profiled import check_busy_queue, check_profile
-from transformer_port import check_transformer
+from kind_programs import RANDOM, each_program, results
+from profiled import check_busy_queue
+from slang_computations import PLAIN
 
 import devmod
 
@@ -40,22 +39,15 @@ def test_a_kernel_of_two_seconds(loaded: devmod.Module, device: Any) -> None:
     assert result.error <= result.tolerance
 
 
-@pytest.mark.row("R37")
-def test_one_source(device: Any) -> None:
-    check_one_source(device, "Slang", "hexagon -arch=v66", PLAIN)
+#: The results that make test compares.
+SOME = {"saxpy", "particles", "halves", "functions", "atomics", "constants"}
 
 
-@pytest.mark.row("R37")
-def test_the_transformer(device: Any, tmp_path: Path) -> None:
-    check_transformer(device, "hexagon -arch=v66", tmp_path)
-
-
-def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
-    check_guard(device, "hexagon -arch=v66")
-
-
-def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
-    check_profile(device, "hexagon -arch=v66", tmp_path)
+@each_program(
+    *("one source", "transformer", "guard", "profile", *RANDOM, *results(PLAIN)), volume=results(each for each in PLAIN if each not in SOME)
+)
+def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
+    program(device, "hexagon -arch=v66", tmp_path)
 
 
 def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:

@@ -221,12 +221,6 @@ def test_a_function_with_launch_tags_takes_the_numbers_of_blocks(device: Any) ->
         assert out.tolist() == expected.tolist()
     mark(out, 9, grid=(2, 0))
     check_error(
-        devmod.ArgumentError,
-        lambda: mark(out, 9),
-        "the hexagon function 'mark' needs threads=, the number of threads, or grid=, the number of blocks: an int, or up to three ints "
-        "for x, y, z",
-    )
-    check_error(
         devmod.LaunchError,
         lambda: mark(out, 9, grid=2**32),
         "the hexagon function 'mark' takes at most 4294967295 blocks in a dimension, and 4294967296 were requested; launch in several "
@@ -363,8 +357,3 @@ def test_one_array_is_several_arguments() -> None:
     assert c.numpy().tolist() == [30, 31, 32, 33, 34, 35]
     f.bind(b, c, 40)()
     assert c.numpy().tolist() == [40, 41, 42, 43, 44, 45]
-    check_error(
-        devmod.ArgumentError,
-        lambda: f(c, c, 1),
-        "the hexagon function 'copy': argument 1 'a' is an array of shape (6,), and the kernel takes 2 dimensions; pass array.reshape(…)",
-    )

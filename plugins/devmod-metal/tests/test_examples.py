@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import check_faults
-from guarded import check_guard
-from one_source import SLANG, check_one_source
-from pictures_port import check_pictures
-from profiled import check_busy_queue, check_profile
-from transformer_port import check_transformer
+from kind_programs import RANDOM, each_program, results
+from profiled import check_busy_queue
 
 import devmod
 from devmod_simulators import metal
@@ -27,7 +23,7 @@ from build import compile_kind  # noqa: E402
 from cases import CASES  # noqa: E402
 
 no_compiler = metal.missing() if sys.platform != "darwin" else ""
-pytestmark = [pytest.mark.row("R37"), pytest.mark.skipif(bool(no_compiler), reason=no_compiler)]
+pytestmark = pytest.mark.skipif(bool(no_compiler), reason=no_compiler)
 
 #: Sizes of the cases whose kernels have barriers: each thread of a block is a thread of the CPU.
 SMALL = {
@@ -42,6 +38,7 @@ def module() -> devmod.Module:
     return devmod.loads(devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "metal")))))
 
 
+@pytest.mark.row("R37")
 @pytest.mark.parametrize("name", [name for name in CASES if name != "TVM's matmul"])
 def test_example(name: str, module: devmod.Module, device: Any) -> None:
     case, _ = CASES[name]
@@ -49,32 +46,13 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
     assert found.error <= found.tolerance
 
 
-@pytest.mark.volume
-def test_one_source(device: Any) -> None:
-    # Slang gives no length of a buffer on Metal, and `sum` needs it.
-    check_one_source(device, "Slang", "metal", [name for name in SLANG if name != "sum"])
-
-
-@pytest.mark.volume
-def test_the_transformer(device: Any, tmp_path: Path) -> None:
-    check_transformer(device, "metal", tmp_path)
-
-
-def test_the_pictures(device: Any, tmp_path: Path) -> None:
-    check_pictures(device, "metal", tmp_path)
-
-
-def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
-    check_guard(device, "metal")
-
-
-@pytest.mark.volume  # the double compiles 38 kernels, each for itself
-def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
-    check_faults(device, "metal", "Slang")
-
-
-def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
-    check_profile(device, "metal", tmp_path)
+@each_program(
+    *("one source", "transformer", "pictures", "guard", "faults", "profile", "entry points", "parameters", "matrices", "images"),
+    *(*RANDOM, *results(["constants", "logic"])),
+    volume=("one source", "transformer", "faults"),  # the double compiles each of 38 kernels for itself
+)
+def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
+    program(device, "metal", tmp_path)
 
 
 def test_the_times_of_a_busy_queue_are_its_own(device: Any, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from backend_checks import check_foreign_events, host_arrays, run_in_threads
 from metal_kernels import ADD, CONSTANTS, adder, kernel
-from tvm_vectors import check_matmul, check_vadd, only_function
 
 import devmod
 from devmod import Block, Interface, Param
@@ -83,11 +82,6 @@ def test_structs_are_packed_by_the_members_in_the_interface(double: Any) -> None
     expected[112:118] = np.array([7, 8, 9], "float16").tobytes()
     assert data == bytes(expected)
     with pytest.raises(devmod.ArgumentError) as caught:
-        f((-1, views, [[1, 2, 3], [4, 5]], (7, 8, 9)), hist, grid=1, block=1)
-    assert str(caught.value) == (
-        "the metal function 'takes': argument 1 'scene': member 'scene.m[1]': 2 lanes cannot be passed as float32x3, which has 3 lanes"
-    )
-    with pytest.raises(devmod.ArgumentError) as caught:
         f((-1, views, [[1, 2, 3], [4, 5, 6]], (7, 8, 9)), hist[:15].copy(), grid=1, block=1)
     assert str(caught.value) == (
         "the metal function 'takes': argument 2 'hist' has 60 bytes, and the kernel declares 64; pass an array of 64 bytes or more"
@@ -103,12 +97,6 @@ def test_scalars_of_tvm_are_one_struct_after_the_buffers(double: Any) -> None:
     ((_, _, _, buffers, values, _, _, _),) = launches(double)
     assert [index for index, *_ in buffers] == [0, 1]
     assert values == ((2, b"\5\0\0\0\0\0\0\0" + b"\0\0\0@\0\0\0\0" + b"\xff" * 8),)
-
-
-@pytest.mark.row("R35", "R37")
-def test_tvms_modules(device: Any) -> None:
-    check_vadd(only_function("vadd", "metal")[0], block=64)
-    check_matmul(*only_function("matmul", "metal"), device, block=(8, 8))
 
 
 @pytest.mark.row("R40")
@@ -195,23 +183,6 @@ def test_dynamic_shared_memory_is_an_argument(shared_memory: int, double: Any) -
 
 
 # -- memory
-
-
-def test_dlpack_shares_memory(device: Any) -> None:
-    a = device.from_numpy(np.arange(8, dtype="float32").reshape(2, 4))
-    view = np.from_dlpack(a, device="cpu", copy=False)
-    assert view.shape == (2, 4)
-    view[0, 0] = 5
-    assert a.numpy()[0, 0] == 5
-    adder()["twice"](a, grid=1, block=8)
-    device.synchronize()
-    assert view[0, 0] == 10
-    assert a.__dlpack_device__() == (8, 0)
-    copied = np.from_dlpack(a, device="cpu", copy=True)
-    view[0, 0] = 1
-    assert copied[0, 0] == 10
-    del a, copied
-    assert view[1].tolist() == [8, 10, 12, 14]
 
 
 def test_a_view_keeps_the_buffer_alive(double: Any) -> None:
@@ -392,12 +363,6 @@ def test_function_constants(device: Any) -> None:
     np.testing.assert_array_equal(c, 3 * (a + b))
     add.specialize(SCALE=3).specialize(**{"3": 5})(a, b, c, 4, grid=1, block=4)
     np.testing.assert_array_equal(c, 5 * (a + b))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add.specialize(SCALE=1.5)
-    assert str(caught.value) == "the metal function 'add': the constant 'SCALE': 1.5 is not a whole number"
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add.specialize(OTHER=1)
-    assert str(caught.value) == "the metal source has no constant 'OTHER' to specialize; it has: 'SCALE', 'OFFSET'"
 
 
 def test_a_required_block_that_depends_on_a_define(device: Any) -> None:
@@ -410,11 +375,6 @@ def test_a_required_block_that_depends_on_a_define(device: Any) -> None:
     specialized = scale.specialize(FACTOR=2)
     assert specialized.block is None
     x = np.ones(8, "float32")
-    with pytest.raises(devmod.ArgumentError) as caught:
-        specialized(x, grid=1)
-    assert str(caught.value) == (
-        "the metal function 'scale' needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"
-    )
     specialized(x, grid=1, block=2)
     assert x.tolist() == [2, 2, 1, 1, 1, 1, 1, 1]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, run_python
+from backend_checks import check_new_arrays, run_python
 from opencl_kernels import adder, kernel
 
 import devmod
@@ -19,14 +19,6 @@ from devmod import Param
 @pytest.fixture
 def add(device: Any) -> Any:
     return adder()["add"]
-
-
-def test_copies(device: Any, add: Any) -> None:
-    check_copies(device, add, grid=1, block=64)
-
-
-def test_views(device: Any, add: Any) -> None:
-    check_views(device, add, grid=1, block=64)
 
 
 SLOW = """
@@ -104,11 +96,6 @@ def test_a_copy_between_two_devices() -> None:
 
 
 # -- memory
-
-
-def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
-    limit = device.limits["max_mem_alloc_size"]
-    check_memory_error(device, add, limit + 1, f"its max_mem_alloc_size is {limit}", grid=1, block=64)
 
 
 #: A process with 300 MiB of memory more than it has after its first launch.

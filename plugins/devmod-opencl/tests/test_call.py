@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import random_programs
 from interruptible import HANGS, interruptible_python
 
 import devmod
@@ -188,9 +187,3 @@ def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, devi
         interruptible_python("-W", "ignore", "-c", ENDLESS, str(file), what), capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
-
-
-@pytest.mark.volume_but("few")
-@pytest.mark.parametrize("seeds", random_programs.SEEDS)
-def test_random_programs(device: Any, seeds: str) -> None:
-    random_programs.check(device, seeds)

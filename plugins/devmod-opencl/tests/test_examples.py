@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guarded import check_guard
+from kind_programs import RANDOM, each_program
 from one_source import OPENCL_C, check_one_source
-from pictures_port import check_pictures
-from profiled import check_busy_queue, check_profile
-from transformer_port import check_transformer
+from profiled import check_busy_queue
 
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
@@ -24,22 +22,9 @@ def test_one_source(target: str, device: Any) -> None:
     check_one_source(device, "OpenCL C", target, [*OPENCL_C, "resize"])
 
 
-@pytest.mark.row("R37")
-def test_the_transformer(device: Any, tmp_path: Path) -> None:
-    check_transformer(device, "opencl", tmp_path)
-
-
-@pytest.mark.row("R37")
-def test_the_pictures(device: Any, tmp_path: Path) -> None:
-    check_pictures(device, "opencl", tmp_path)
-
-
-def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
-    check_guard(device, "opencl")
-
-
-def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
-    check_profile(device, "opencl", tmp_path)
+@each_program("transformer", "pictures", "guard", "profile", *RANDOM)
+def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
+    program(device, "opencl", tmp_path)
 
 
 def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:

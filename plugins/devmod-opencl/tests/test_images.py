@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import sample_image
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -143,31 +142,6 @@ def test_a_device_without_images(device: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 # -- samplers
-
-
-@pytest.mark.parametrize("format_", ["rgba32float", "r32float", "rgba8unorm", "rgba16float", "r16unorm"])
-@pytest.mark.parametrize("filter_", ["nearest", "linear"])
-@pytest.mark.parametrize("address", ["clamp", "border", "repeat", "mirror"])
-def test_a_sampler_reads_what_numpy_computes(device: Any, resize: Any, format_: str, filter_: str, address: str) -> None:
-    texel = IMAGE_FORMATS[format_]
-    width, height, out_width, out_height = 13, 9, 31, 21
-    picture = texels(format_, (height, width, 4) if texel.channels == 4 else (height, width))
-    source = device.image_from_numpy(picture, format_)
-    result = device.image((out_width, out_height), "rgba32float" if texel.channels == 4 else "r32float")
-    scale = 255.0 if texel.dtype == "uint8" else 65535.0 if texel.dtype == "uint16" else 1.0
-    steps = (2.0 / out_width, 2.0 / out_height)  # from -0.5 to 1.5: half of the places are outside
-    x, y = np.meshgrid(*((np.arange(count) + 0.5) * step - 0.5 for count, step in zip((out_width, out_height), steps, strict=True)))
-    values, places = (picture / scale).reshape(height, width, -1), np.stack([x.ravel(), y.ravel()], 1)
-    expected = sample_image(values, places, filter=filter_, address=address).reshape(result.array_shape)
-    if address in ("clamp", "border"):
-        factors = (steps[0] * width, steps[1] * height)
-        how = device.sampler(filter=filter_, address=address, normalized=False)
-        resize(source, result, how, factors, (-0.5 * width, -0.5 * height), threads=(out_width, out_height))
-        np.testing.assert_allclose(result.numpy(), expected, atol=2e-4)
-    result.copy_from(np.zeros_like(result.numpy()))
-    how = device.sampler(filter=filter_, address=address)
-    resize(source, result, how, steps, (-0.5, -0.5), threads=(out_width, out_height))
-    np.testing.assert_allclose(result.numpy(), expected, atol=2e-4)
 
 
 def test_a_sampler_reads_the_nearest_layer_of_an_array(device: Any) -> None:
@@ -451,14 +425,6 @@ def test_the_features_of_a_device(device: Any) -> None:
 
 HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n__kernel void k(__global float *x) { half y = (half)x[0]; x[0] = y + (half)1; }"
 SINGLE = "__kernel void k(__global float *x) { x[0] += 2; }"
-
-
-def test_a_function_is_not_built_for_a_device_without_what_it_needs(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, device, "fp64 images")
-    x = np.ones(1, "float32")
-    with pytest.raises(devmod.DeviceNotFoundError) as caught:
-        devmod.compile(HALF, "opencl")["k"](x, grid=1, block=1)
-    assert str(caught.value) == f"the opencl function 'k' needs fp16, which {device} does not have"
 
 
 def test_a_bundle_skips_what_the_device_cannot_run(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

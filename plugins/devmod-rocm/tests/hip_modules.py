@@ -21,11 +21,6 @@ extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
     if (i < n) c[i] = a[i] + b[i];
 }
 """
-GLOBALS = """
-__device__ unsigned char bytes[4] = {1, 2, 3, 4};
-__constant__ float factors[2] = {2, 3};
-extern "C" __global__ void k(float *x) { x[threadIdx.x] *= factors[threadIdx.x & 1] + bytes[threadIdx.x & 3]; }
-"""
 
 ADD_INFO = {"add": devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
 #: The payload in messages.

@@ -68,6 +68,7 @@ class Rocm(Vendor):
         "is_stream_done": "hipStreamQuery",
         "launch": "hipModuleLaunchKernel",
         "launch_graph": "hipGraphLaunch",
+        "load_module": "hipModuleLoadData",
         "synchronize_context": "hipDeviceSynchronize",
         "synchronize_event": "hipEventSynchronize",
         "synchronize_stream": "hipStreamSynchronize",

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import check_faults
-from guarded import check_guard
-from one_source import SLANG, check_one_source
-from profiled import check_busy_queue, check_profile, driver_marks
+from kind_programs import RANDOM, each_program, results
+from profiled import check_busy_queue, driver_marks
+from slang_computations import KERNELS
 from standin_rocm import on_hardware
 from stored_opencl_c import check_stored
-from transformer_port import check_transformer
 
 import devmod
 
@@ -40,14 +38,6 @@ def test_example(name: str, payload: bytes, device: Any) -> None:
     assert result.error <= result.tolerance
 
 
-@pytest.mark.row("R37")
-@pytest.mark.volume
-@pytest.mark.usefixtures("emulator")
-def test_one_source(device: Any) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_one_source(device, "Slang", f"rocm -arch={arch}", SLANG)
-
-
 @pytest.mark.row("R34")
 @pytest.mark.usefixtures("emulator")
 def test_a_stored_payload_of_opencl_c(device: Any) -> None:
@@ -56,34 +46,19 @@ def test_a_stored_payload_of_opencl_c(device: Any) -> None:
     check_stored(device)
 
 
-@pytest.mark.row("R37")
-@pytest.mark.volume
-@pytest.mark.usefixtures("emulator")
-def test_the_transformer(device: Any, tmp_path: Path) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_transformer(device, f"rocm -arch={arch}", tmp_path)
+def target_of(device: Any) -> str:
+    return f"rocm -arch={device.arch.partition(':')[0] if on_hardware() else 'gfx1100'}"
 
 
-@pytest.mark.usefixtures("emulator")
-def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_guard(device, f"rocm -arch={arch}")
-
-
-@pytest.mark.volume
-@pytest.mark.usefixtures("emulator")
-def test_what_assert_kernel_finds_is_in_the_table(device: Any) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_faults(device, f"rocm -arch={arch}", "CUDA C++")
-
-
-@pytest.mark.usefixtures("emulator")
-def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_profile(device, f"rocm -arch={arch}", tmp_path)
+@pytest.mark.usefixtures("emulator")  # it takes a second for each random program
+@each_program(
+    *("one source", "transformer", "guard", "faults", "profile", *RANDOM[:2], *results(KERNELS)),
+    volume=("one source", "transformer", "faults", *results(each for each in KERNELS if each not in ("matmul", "wave", "halves"))),
+)
+def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
+    program(device, target_of(device), tmp_path)
 
 
 @pytest.mark.usefixtures("emulator")
 def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:
-    arch = device.arch.partition(":")[0] if on_hardware() else "gfx1100"
-    check_busy_queue(device, f"rocm -arch={arch}", 3, tmp_path, *driver_marks(device, "hip"))
+    check_busy_queue(device, target_of(device), 3, tmp_path, *driver_marks(device, "hip"))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from pathlib import Path
 from struct import pack
 from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import code_of, run_in_threads, run_python
-from hip_modules import ADD, ADD_INFO, GLOBALS, WHAT, code_object, create, error_of, loads, module_of
-from standin_rocm import child_environment
+from backend_checks import code_of
+from hip_modules import ADD, ADD_INFO, WHAT, code_object, create, error_of, loads, module_of
 
 import devmod
 from devmod import FunctionInfo
@@ -182,31 +179,6 @@ def test_a_function_that_the_code_object_does_not_define(device: Any, loads: lis
     assert loads == []
 
 
-@pytest.mark.row("R32", "R33")
-def test_threads_load_one_code_object_for_all_functions(device: Any, loads: list[bytes]) -> None:
-    module = module_of(ADD + 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }')
-    functions = run_in_threads(lambda name: module[name], ["add", "twice"] * 4)
-    assert len(loads) == 1
-    assert len({id(each) for each in functions}) == 2
-
-
-@pytest.mark.row("R33")
-def test_a_code_object_is_unloaded_with_its_last_reference(device: Any, standin: Any) -> None:
-    module = module_of(GLOBALS)
-    function = module["k"]
-    array = module.get_global("bytes", device)
-    launch = function.bind(device.zeros(4, "float32"), grid=1, block=4)
-    gc.collect()
-    unloaded = standin.calls("hipModuleUnload")
-    del module, function, launch
-    gc.collect()
-    assert array.numpy().tolist() == [1, 2, 3, 4]
-    assert standin.calls("hipModuleUnload") == unloaded
-    del array
-    gc.collect()
-    assert standin.calls("hipModuleUnload") == unloaded + 1
-
-
 @pytest.mark.parametrize(
     ("code", "kind", "text"),
     [
@@ -256,21 +228,6 @@ def test_a_code_object_that_is_newer_than_the_driver(card_of: Any, standin: Any)
 
 
 @pytest.mark.row("R20")
-def test_globals_are_arrays_over_the_memory_of_the_code_object(emulator: Any, device: Any) -> None:
-    module = module_of(GLOBALS)
-    bytes_, factors = module.get_global("bytes"), module.get_global("factors", device, dtype="float32")
-    assert (bytes_.dtype, bytes_.numpy().tolist()) == ("uint8", [1, 2, 3, 4])
-    assert factors.numpy().tolist() == [2, 3]
-    bytes_.copy_from(np.array([10, 20, 30, 40], "uint8"))
-    x = np.ones(4, "float32")
-    module["k"](x, grid=1, block=4)
-    assert x.tolist() == [12, 23, 32, 43]
-    with pytest.raises(devmod.FunctionNotFoundError) as caught:
-        module.get_global("none")
-    assert str(caught.value) == "the rocm module has no global 'none': its binary has 'bytes', 'factors'"
-
-
-@pytest.mark.row("R20")
 def test_constant_memory_has_the_type_and_the_shape_of_the_source(emulator: Any, device: Any) -> None:
     module = module_of(
         "namespace filters { __constant__ float weights[3][4]; }\n__device__ int count = 7;\n"
@@ -283,16 +240,3 @@ def test_constant_memory_has_the_type_and_the_shape_of_the_source(emulator: Any,
     x = np.zeros(3, "float32")
     module["k"](x, grid=1, block=3)
     assert x.tolist() == [102, 106, 110]
-
-
-def test_a_global_for_each_device(rocm_driver: str, standin: Any, tmp_path: Path) -> None:
-    path = tmp_path / "globals.devmod"
-    devmod.save(module_of(GLOBALS), path)
-    program = (
-        "import devmod, numpy as np\n"
-        "first, second = devmod.device('rocm'), devmod.device('rocm:1')\n"
-        f"module = devmod.load({str(path)!r})\n"
-        "module.get_global('bytes', second).copy_from(np.array([5, 6, 7, 8], 'uint8'))\n"
-        "print(*(module.get_global('bytes', each).numpy().tolist() for each in (first, second, None)))\n"
-    )
-    assert run_python(program, **child_environment(devices=2)) == "[1, 2, 3, 4] [5, 6, 7, 8] [1, 2, 3, 4]\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, run_in_threads, run_python
+from backend_checks import check_memory_error, check_new_arrays, run_in_threads, run_python
 from vulkan_kernels import SLOW, adder, is_done, kernel
 
 import devmod
@@ -20,34 +20,23 @@ def add(device: Any) -> Any:
     return adder()["add"]
 
 
-def test_copies(device: Any, add: Any) -> None:
-    check_copies(device, add, grid=1)
-
-
-def test_views(device: Any, add: Any) -> None:
-    check_views(device, add, grid=1)
-
-
 def test_new_arrays_are_complete_for_every_stream(device: Any) -> None:
     slow, x = kernel(SLOW), device.zeros(8, "uint32")
     check_new_arrays(device, lambda: slow(x, 60_000, grid=8))
 
 
-def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
-    limit = device.limits["maxMemoryAllocationSize"]
-    check_memory_error(device, add, limit + 1, f"its maxMemoryAllocationSize is {limit}", grid=1)
-
-
 STAGED = """
 import devmod
-from vulkan_kernels import SLOW, adder, is_done, kernel
+from vulkan_kernels import SLOW, is_done, kernel
 import numpy as np
-from backend_checks import check_copies, check_new_arrays, check_views
+from backend_checks import check_new_arrays
+from devmod_conformance import run
+from devmod_vulkan._conformance import VulkanConformance
 device = devmod.device("vulkan")
 device.physical.shares_memory = False
 assert not device.logical.direct
-check_copies(device, adder()["add"], grid=1)
-check_views(device, adder()["add"], grid=1)
+for result in run(VulkanConformance(), ("R37-copies", "R37-views")):
+    assert result.outcome == "passed", result
 slow, x = kernel(SLOW), device.zeros(8, "uint32")
 check_new_arrays(device, lambda: slow(x, 2_000_000, grid=8))
 # Streams of a device with one queue need no wait for the content of a new array; those of other devices do.
@@ -187,7 +176,7 @@ def test_the_driver_has_too_little_memory(device: Any, add: Any) -> None:
     refused = device.limits["maxMemoryAllocationSize"] // 2
     real, logical.calls.vkAllocateMemory = logical.calls.vkAllocateMemory, lambda *_: -2
     try:
-        check_memory_error(device, add, refused, "VK_ERROR_OUT_OF_DEVICE_MEMORY", grid=1)
+        check_memory_error(device, refused, "VK_ERROR_OUT_OF_DEVICE_MEMORY")
         with pytest.raises(devmod.DeviceMemoryError) as caught:
             add(np.zeros(1 << 25, "float32"), b, c, 64, grid=1)
         assert caught.value.requested == 1 << 27

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guarded import check_guard, check_lengths
-from one_source import SLANG, check_one_source
-from pictures_port import check_pictures
-from profiled import check_busy_queue, check_profile
-from transformer_port import check_transformer
+from guarded import check_lengths
+from kind_programs import RANDOM, each_program
+from profiled import check_busy_queue
 
 import devmod
 from devmod_vulkan._driver import array, ffi, make, vk
@@ -41,25 +39,6 @@ def test_example(name: str, module: devmod.Module, device: Any) -> None:
     assert found.error <= found.tolerance
 
 
-@pytest.mark.row("R37")
-def test_one_source(device: Any) -> None:
-    check_one_source(device, "Slang", "vulkan", SLANG)
-
-
-@pytest.mark.row("R37")
-def test_the_transformer(device: Any, tmp_path: Path) -> None:
-    check_transformer(device, "vulkan", tmp_path)
-
-
-@pytest.mark.row("R37")
-def test_the_pictures(device: Any, tmp_path: Path) -> None:
-    check_pictures(device, "vulkan", tmp_path)
-
-
-def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
-    check_guard(device, "vulkan")
-
-
 def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
     source = """#version 450
 layout(local_size_x = 1) in;
@@ -69,8 +48,9 @@ void main() { x[0] = x.length(); }
     check_lengths(device, source)
 
 
-def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
-    check_profile(device, "vulkan", tmp_path)
+@each_program("one source", "transformer", "pictures", "guard", "profile", "entry points", "parameters", "matrices", "images", *RANDOM)
+def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
+    program(device, "vulkan", tmp_path)
 
 
 def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:

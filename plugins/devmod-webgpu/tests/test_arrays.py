@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_copies, check_memory_error, check_views, run_in_threads
+from backend_checks import run_in_threads
 from webgpu_shaders import adder, function
 
 import devmod
@@ -21,19 +21,6 @@ BOTH = (
 @pytest.fixture
 def add(device: Any) -> Any:
     return adder()["add"]
-
-
-def test_copies(device: Any, add: Any) -> None:
-    check_copies(device, add, grid=1)
-
-
-def test_views(device: Any, add: Any) -> None:
-    check_views(device, add, grid=1)
-
-
-def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
-    limit = device.limits["maxBufferSize"]
-    check_memory_error(device, add, limit // 4 * 4 + 4, f"its maxBufferSize is {limit}", grid=1)
 
 
 def test_the_driver_has_too_little_memory(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guarded import check_guard, check_lengths
-from one_source import SLANG, check_one_source
-from pictures_port import check_pictures
-from profiled import check_busy_queue, check_profile
-from transformer_port import check_transformer
+from guarded import check_lengths
+from kind_programs import RANDOM, each_program
+from profiled import check_busy_queue
 
 import devmod
 from devmod_webgpu._driver import timestamp_period
@@ -45,25 +43,6 @@ def test_the_tile_is_an_override(device: Any) -> None:
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
-@pytest.mark.row("R37")
-def test_one_source(device: Any) -> None:
-    check_one_source(device, "Slang", "webgpu", SLANG)
-
-
-@pytest.mark.row("R37")
-def test_the_transformer(device: Any, tmp_path: Path) -> None:
-    check_transformer(device, "webgpu", tmp_path)
-
-
-@pytest.mark.row("R37")
-def test_the_pictures(device: Any, tmp_path: Path) -> None:
-    check_pictures(device, "webgpu", tmp_path)
-
-
-def test_a_guard_finds_writes_outside_of_arrays(device: Any) -> None:
-    check_guard(device, "webgpu")
-
-
 def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
     source = """@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @compute @workgroup_size(1) fn count() { x[0] = arrayLength(&x); }
@@ -75,8 +54,9 @@ def test_a_guard_leaves_the_run_time_length_of_an_array(device: Any) -> None:
     check_lengths(device, source.replace("x[0] = arrayLength(&x);", "let p = &x; x[0] = arrayLength(&*p);"))
 
 
-def test_a_profile_records_launches_copies_builds_and_waits(device: Any, tmp_path: Path) -> None:
-    check_profile(device, "webgpu", tmp_path)
+@each_program("one source", "transformer", "pictures", "guard", "profile", "entry points", "parameters", "matrices", "images", *RANDOM)
+def test_programs(program: Any, device: Any, tmp_path: Path) -> None:
+    program(device, "webgpu", tmp_path)
 
 
 def test_the_times_of_a_busy_queue_are_the_drivers(device: Any, tmp_path: Path) -> None:

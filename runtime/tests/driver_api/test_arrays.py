@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_checks import check_copies, check_memory_error, check_new_arrays, check_views, release_copies, run_in_threads
+from backend_checks import check_memory_error, check_new_arrays, release_copies, run_in_threads
 from vendor import Vendor
 
 import devmod
+from devmod.plugins import find
+from devmod_conformance import run
 from devmod_simulators import StandinDriver
 
 
 @pytest.mark.each_driver
-def test_copies(device: Any, add: Any) -> None:
-    check_copies(device, add, grid=1, block=64)
-
-
-@pytest.mark.each_driver
-def test_views(device: Any, add: Any) -> None:
-    check_views(device, add, grid=1, block=64)
+@pytest.mark.row("R37")
+def test_copies_and_views(device: Any, vendor: Vendor, executes: None) -> None:
+    results = run(find("devmod.conformance", vendor.kind)(), ("R37-copies", "R37-views"))
+    assert [(result.outcome, result.reason) for result in results] == [("passed", "")] * 2
 
 
 def test_new_arrays_are_complete_for_every_stream(device: Any, vendor: Vendor) -> None:
@@ -233,9 +232,8 @@ def test_a_module_is_unloaded_after_its_launches(device: Any, standin: StandinDr
 # -- memory
 
 
-def test_an_array_larger_than_the_memory(device: Any, add: Any, vendor: Vendor) -> None:
-    reason = vendor.error("out of memory")
-    check_memory_error(device, add, device.memory + 1, reason, grid=1, block=64)
+def test_an_array_larger_than_the_memory(device: Any, vendor: Vendor) -> None:
+    check_memory_error(device, device.memory + 1, vendor.error("out of memory"))
 
 
 def test_a_full_device_loses_nothing(device: Any, add: Any, vendor: Vendor) -> None:

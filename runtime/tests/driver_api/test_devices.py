@@ -66,6 +66,42 @@ if "retain_primary_context" in vendor.first_use:
     assert run(vendor, program, **environment) == f"{vendor.device_name} True 32 None\n"
 
 
+#: For each vendor: the version of the driver, the architecture of the device, and both as devmod reports them.
+VERSIONS = {
+    "cuda": [
+        ("12000", "90", "sm_90:ptx8.0 CUDA 12.0"),
+        ("12060", "90", "sm_90:ptx8.5 CUDA 12.6"),
+        ("13000", "90", "sm_90:ptx9.0 CUDA 13.0"),
+    ],
+    "rocm": [  # the structure of the properties differs between HIP 5 and 6
+        ("50221153", "gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack- HIP 5.2"),
+        ("60342134", "gfx1030", "gfx1030 HIP 6.3"),
+        ("70200000", "gfx942:sramecc+:xnack+", "gfx942:sramecc+:xnack+ HIP 7.2"),
+    ],
+}
+VERSION = """
+import numpy as np
+device = devmod.device(kind)
+stream, host, back = device.stream(), np.arange(1 << 18), np.zeros(1 << 18, int)
+start = stream.record()
+array = device.empty(host.shape, "int64")
+array.copy_from(host, stream=stream, wait=False)
+assert array.copy_to(back, stream=stream, wait=False).elapsed(start) >= 0
+assert (back == host).all()
+print(device.arch, device.driver_version)
+"""
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize("number", range(3))
+def test_the_architecture_and_copies_with_each_version(
+    number: int, vendor: Vendor, environment: dict[str, str], driver_name: str, standin: StandinDriver
+) -> None:
+    version, arch, text = VERSIONS[vendor.kind][number]
+    settings = {"DEVMOD_STANDIN_DRIVER_VERSION": version, "DEVMOD_STANDIN_ARCH": arch}
+    assert run(vendor, VERSION, **environment, **settings) == f"{text}\n"
+
+
 # -- several devices
 
 TWO_DEVICES = """

@@ -132,30 +132,6 @@ def test_one_array_is_several_values_of_the_kernel(device: Any, vendor: Vendor, 
 
 
 @pytest.mark.row("R34")
-def test_an_array_that_does_not_fit_its_values(device: Any, vendor: Vendor) -> None:
-    f = packed_kernel(vendor)
-    x, a, y = device.zeros(6, "float32"), device.zeros((2, 3), "float32"), device.zeros(4, "float32")
-    label = f"the {vendor.kind} function 'k'"
-    for wrong in (device.zeros(6, "float32"), np.zeros(6, "float32")):
-        check_error(
-            devmod.ArgumentError,
-            lambda array=wrong: f(x, array, y, 1, grid=1, block=8),
-            f"{label}: argument 2 'a' is an array of shape (6,), and the kernel takes 2 dimensions; pass array.reshape(…)",
-        )
-    check_error(
-        devmod.ArgumentError,
-        lambda: f(x, a, device.zeros(4, "int32"), 1, grid=1, block=8),
-        f"{label}: argument 3 'y' is an array of int32, and the kernel takes float32; convert it before the call: array = "
-        "device.from_numpy(array.numpy().astype(np.float32))",
-    )
-    assert [each.annotation for each in list(f.__signature__.parameters.values())[:3]] == [
-        "float32* w pack ptr count",
-        "float32* r pack ptr shape0 shape1 stride0",
-        "float32* r pack count ptr",
-    ]
-
-
-@pytest.mark.row("R34")
 def test_the_elements_of_a_vector_or_a_struct_are_counted(device: Any, vendor: Vendor, executes: None) -> None:
     source = 'extern "C" __global__ void k(const float4 *v, int rows, int *out) { out[threadIdx.x] = rows; }'
     v = Param("v", "buffer", "float32x4", "r", pack=("ptr:handle", "shape0:int32"))
@@ -298,12 +274,6 @@ def test_a_prepared_launch_keeps_everything_that_it_uses(device: Any, vendor: Ve
         launch(1)
     assert launch.stream is device.default_stream
     assert launch.time() >= 0
-
-
-def test_the_declared_names_of_arguments(device: Any, vendor: Vendor, executes: None) -> None:
-    x = device.zeros(4, "int32")
-    vendor.kernel(NUMBERS, [X])(x=x, grid=1, block=4)
-    assert x.numpy().tolist() == [0, 1, 2, 3]
 
 
 # -- limits of the device and the kernel

@@ -341,42 +341,55 @@ def _require_between(seconds: float, least: float, most: float, subject: str) ->
 _ABSURD_SIZE = 1 << 56
 
 
+#: The launches that are queued before a copy over what the last of them reads.
+_QUEUED = 10
+
+
 @row("R37-copies")
 def copies(case: Conformance) -> None:
     """Copies between arrays and with the host are complete, and in the order of a stream."""
     np = import_numpy()
     device = default_device(case)
-    for dtype in ("float32", "int64", "uint8"):
-        values = np.arange(300).astype(dtype).reshape(20, 15)
-        one, two = device.from_numpy(values), device.empty((20, 15), dtype)
+    stream = device.stream()
+    waiters: tuple[Any, ...] = (None, "event", stream, device)
+    for dtype, rows, columns in (("float32", 20, 15), ("int64", 20, 15), ("uint8", 20, 15), ("float32", 1 << 10, 1 << 10)):
+        values = np.arange(rows * columns).astype(dtype).reshape(rows, columns)
+        one, two = device.from_numpy(values), device.empty(values.shape, dtype)
         require_equal(two.copy_from(one), None, "the result of copy_from, which waits")
         require(np.array_equal(two.numpy(), values), f"copy_from of an array of {dtype} has other values")
-        event = one.copy_from(values[::-1], wait=False)
-        require(isinstance(event, devmod.Event), f"copy_from with wait=False: expected an Event, got {type(event).__name__}")
-        assert event is not None
-        event.synchronize()
         out = np.zeros_like(values)
-        require(one.numpy(out=out) is out, "numpy(out=…) does not return its argument")
-        require(np.array_equal(out, values[::-1]), f"copy_from of a strided host array of {dtype} has other values")
-        wide = np.zeros((20, 30), dtype)
-        two.copy_to(wide[:, ::2])
-        require(np.array_equal(wide[:, ::2], values) and not wide[:, 1::2].any(), f"copy_to a strided host array of {dtype} is wrong")
-        for wrong in (device.empty((20, 14), dtype), device.empty((20, 15), "float64"), values.tolist()):
+        require(one.numpy(out=out) is out and np.array_equal(out, values), "numpy(out=…) does not return its argument with the values")
+        for number, waiter in enumerate(waiters):
+            wide = np.zeros((rows, 2 * columns), dtype)
+            how: Any = {"stream": stream, "wait": waiter is None}
+            for form, host, order in (("contiguous", np.zeros_like(values), 1), ("strided", wide[:, ::2], -1)):
+                one.copy_from((values + number)[::order], **how)  # only the copy keeps the host array
+                one.reshape(-1).copy_to(two.reshape(-1), **how)
+                event: Any = two.copy_to(host, **how)
+                if waiter is not None:
+                    require(isinstance(event, devmod.Event), f"copy_to with wait=False: expected an Event, got {type(event).__name__}")
+                    (event if waiter == "event" else waiter).synchronize()
+                right = np.array_equal(host, (values + number)[::order]) and not wide[:, 1::2].any()
+                require(right, f"copies from and to a {form} host array of {dtype} are wrong after a wait for {waiter or 'each'}")
+        for wrong in (device.empty((rows, columns - 1), dtype), device.empty(values.shape, "float64"), values.tolist()):
             with expect_error(devmod.ArgumentError, "copy_from an array of another shape or type, or no array"):
                 one.copy_from(wrong)
     for _, call, function in called_functions(case):
         arguments = call.make_arguments()
         with device_turn(case.kind), device.stream() as stream:
-            arrays = to_device(device, arguments)
-            results = [device.empty(each.shape, each.dtype) if isinstance(each, devmod.Array) else each for each in arrays]
-            function(*arrays, **call.keywords)
-            for array, result, host in zip(arrays, results, arguments, strict=True):
-                if isinstance(array, devmod.Array):
-                    result.copy_from(array, wait=False)
-                    array.copy_from(host, wait=False)  # over what the launch and the copy read
+            arrays, *others = (to_device(device, arguments) for _ in range(_QUEUED))
+            results = [to_device(device, arguments) for _ in range(2)]
+            for copied, sources in zip(results, (arguments, to_device(device, arguments)), strict=True):
+                for queued in (*others, arrays):
+                    function(*queued, **call.keywords)
+                for array, result, source in zip(arrays, copied, sources, strict=True):
+                    if isinstance(array, devmod.Array):
+                        result.copy_from(array, wait=False)
+                        array.copy_from(source, wait=False)  # over what the launch and the copy read
             stream.synchronize()
-        compare_arrays(call, to_host(results), reference_arrays(call), "copied on the stream of the launch")
-        compare_arrays(call, to_host(arrays), arguments, "copied from the host after the launch")
+        for copied in results:
+            compare_arrays(call, to_host(copied), reference_arrays(call), "copied on the stream of the launch")
+        compare_arrays(call, to_host(arrays), arguments, "copied to after the launch")
 
 
 #: The arrays that are free at the same time. A backend may use one again after others.
@@ -412,27 +425,38 @@ def views(case: Conformance) -> None:
     except devmod.ArgumentError as error:
         raise Skip(f"the backend has no views: {error}") from error
     require(np.array_equal(view.numpy(), values[step // 2 : step]), "a slice of an array has other values")
-    part = view.reshape(-1)[4:8]
-    require(np.array_equal(part.numpy(), values[step // 2 + 1]), "a slice of a reshaped slice has other values")
-    part.copy_from(np.full(4, -1, "int32"))
-    values[step // 2 + 1] = -1
-    require(np.array_equal(root.numpy(), values), "a write to a slice does not change exactly its part of the array")
-    root[0:3].copy_from(root[1:4])
-    values[0:3] = values[1:4].copy()
-    require(np.array_equal(root.numpy(), values), "a copy between parts that overlap is wrong")
+    flat, expected = root[1:].reshape(-1), values[1:].reshape(-1)
+    for start, stop in ((1, 4), (3, step + 5), (0, 1), (2 * step + 3, 4 * step - 4)):
+        for convert in (np.array, device.from_numpy):
+            part, copied = flat[start:stop], device.empty(stop - start, "int32")
+            expected[start:stop] -= 1
+            part.copy_from(convert(expected[start:stop]))
+            copied.copy_from(part)
+            require(np.array_equal(root.numpy(), values), "a write to a slice does not change exactly its part of the array")
+            same = all(np.array_equal(each.numpy(), expected[start:stop]) for each in (part, copied))
+            require(same, "a slice of a reshaped slice has other values")
+    for target, source in ((slice(0, 3), slice(1, 4)), (slice(step // 2, step), slice(step // 4, 3 * step // 4))):
+        root[target].copy_from(root[source])
+        values[target] = values[source].copy()
+        require(np.array_equal(root.numpy(), values), "a copy between parts that overlap is wrong")
     for wrong in (slice(0, step + 1), slice(None, None, 2), 0):
         with expect_error(devmod.ArgumentError, f"array[{wrong!r}] of an array of {step} rows"):
             root[wrong]  # type: ignore[index]
-    del root, part
+    del root, part, flat
     require(np.array_equal(view.numpy(), values[step // 2 : step]), "a slice has other values after the array was deleted")
     for _, call, function in called_functions(case):
-        arrays = call.make_arguments()
+        arrays, roots = call.make_arguments(), []
         for number, each in enumerate(arrays):
             if isinstance(each, np.ndarray) and each.size:
-                padded = device.zeros((step + each.size,), each.dtype)  # begins at a multiple of the alignment in bytes
-                arrays[number] = padded[step:].reshape(each.shape)
+                root = device.zeros((2 * step + each.size,), each.dtype)
+                arrays[number] = root[step:][: each.size].reshape(each.shape)  # begins at a multiple of the alignment in bytes
                 arrays[number].copy_from(each)
+                roots.append((root, each.size))
         check_call(case, call, function, "with slices of arrays", arrays)
+        launch(case, function.bind(*arrays, **call.keywords), ())
+        compare_arrays(call, to_host(arrays), _twice(call), "with slices of arrays, bound, after a call")
+        for root, size in roots:
+            require(not root[:step].numpy().any() and not root[step + size :].numpy().any(), f"{call.function!r} writes beside a slice")
 
 
 @row("R37-current")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import defaultdict, deque
 from typing import ClassVar
@@ -14,6 +15,16 @@ from toy_faults._fault import fault, replaces
 
 IDLE = "the seconds of two events of an idle device: expected … to …, got "
 SLOW = "the seconds of 1 × 'wait' between two events: expected … to …, got …"
+
+
+#: Work that is queued, and numbers of places in memory.
+QUEUE, PLACES = [], itertools.count()
+
+
+def run_queue(most=None):
+    """Do the first work that is queued, or all."""
+    for _ in QUEUE[:most]:
+        QUEUE.pop(0)()
 
 
 class Everything(frozenset):
@@ -90,6 +101,89 @@ def half_copied(before, self, source, target, nbytes, stream):
     before(self, source, target, nbytes // 2, stream)
 
 
+@replaces(ToyDevice, "write", "R37-copies", reason="copy_from of an array of float32 has other values")
+def truncated_write(before, self, memory, data, stream):
+    """A copy from the host has 1 MiB at most."""
+    before(self, memory, data[: 1 << 20], stream)
+
+
+@replaces(
+    ToyDevice, "start_read", "R37-copies", reason="copies from and to a contiguous host array of float32 are wrong after a wait for <…"
+)
+def late_read(before, self, memory, out, stream):
+    """A started copy to the host is done when its event is waited for, and not when its stream is."""
+    QUEUE[:] = [lambda: before(self, memory, out, stream)]
+
+
+@late_read.replaces(ToyEvent, "synchronize")
+def _(before, self):
+    run_queue()
+
+
+@replaces(ToyDevice, "copy", "R37-copies", reason="'axpy' copied on the stream of the launch: argument 2 is wrong in …")
+def early_copy(before, self, source, target, nbytes, stream):
+    """A copy waits for the first launch that is queued, and not for all."""
+    run_queue(1)
+    target[:nbytes] = source[:nbytes]
+
+
+@early_copy.replaces(ToyDevice, "write")
+def _(before, self, *arguments):
+    run_queue(1)
+    before(self, *arguments)
+
+
+@early_copy.replaces(ToyKernel, "caller")
+def _(before, self, stream, shape):
+    run = before(self, stream, shape)
+    return lambda values: QUEUE.append(lambda: run(values))
+
+
+@early_copy.replaces(ToyStream, "synchronize")
+@early_copy.replaces(ToyDevice, "synchronize")
+@early_copy.replaces(ToyEvent, "synchronize")
+def _(before, self):
+    run_queue()
+
+
+@early_copy.replaces(ToyDevice, "read")
+def _(before, self, *arguments):
+    run_queue()
+    before(self, *arguments)
+
+
+@replaces(ToyDevice, "copy", "R37-views", reason="a copy between parts that overlap is wrong")
+def upward_copy(before, self, source, target, nbytes, stream):
+    """Parts of an array are places of their own, and a copy begins with the first byte."""
+    for number in range(nbytes):
+        target[number] = source[number]
+
+
+@upward_copy.replaces(ToyDevice, "place")
+def _(before, self, memory):
+    return next(PLACES), 0
+
+
+@replaces(ToyKernel, "caller", "R37-views", reason="'axpy' writes beside a slice")
+def whole_words(before, self, stream, shape):
+    """A kernel writes to the byte behind a slice."""
+    run = before(self, stream, shape)
+
+    def call(values):
+        run(values)
+        for each in values:
+            if isinstance(each, memoryview):
+                each.obj[-1] = 1
+
+    return call
+
+
+@replaces(ToyKernel, "prepare", "R37-views", reason="'axpy' with slices of arrays, bound, after a call: argument …")
+def bound_array(before, self, stream, shape, values):
+    """A bound launch has the whole array in the place of a slice."""
+    return before(self, stream, shape, [each.obj if isinstance(each, memoryview) else each for each in values])
+
+
 @replaces(ToyDevice, "allocate", "R37-memory", reason="an array of 72057594037927936 bytes: expected DeviceMemoryError, got MemoryError…")
 def memory_error(before, self, nbytes):
     """An array that is too large raises Python's MemoryError."""
@@ -161,9 +255,6 @@ def _(before, self, *details):
     pass
 
 
-QUEUE = []
-
-
 @replaces(ToyKernel, "caller", "R37-elapsed", reason=SLOW)
 def host_time(before, self, stream, shape):
     """The time of an event is the host's at `record`, though the launches before it are only queued."""
@@ -174,8 +265,7 @@ def host_time(before, self, stream, shape):
 @host_time.replaces(ToyEvent, "synchronize")
 @host_time.replaces(ToyStream, "synchronize")
 def _(before, self):
-    while QUEUE:
-        QUEUE.pop(0)()
+    run_queue()
 
 
 LAST = [ToyEvent()]
