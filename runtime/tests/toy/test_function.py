@@ -204,7 +204,7 @@ def test_partial_overlap_with_a_written_array_is_refused() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         f(y[:-1], y[1:], 1.0, 7, grid=1, block=1)
     assert str(caught.value) == (
-        "the toy function 'axpy': argument 2 'y' overlaps argument 1 'x' in part, and the kernel writes to one of them; pass a copy of it"
+        "the toy function 'axpy': argument 2 'y' overlaps argument 1 'x', and the kernel writes to one of them; pass a copy of it"
     )
     f(y[::2], y[1::2], 1.0, 4, grid=1, block=1)  # interleaved, and apart
     assert y.tolist() == [0, 1, 2, 5, 4, 9, 6, 13]
