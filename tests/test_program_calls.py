@@ -464,6 +464,7 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     "a length": (lambda device: (X, W[:4]), {}, "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8"),
     "a rank": (lambda device: (X[None], W), {}, "the argument 'x' has 3 dimensions; expected 2"),
     "a type": (lambda device: (X.astype("float64"), W), {}, "the argument 'x' is an array of float64, and the program takes float32; convert it before the call: array = array.astype(np.float32)"),
+    "vectors": (lambda device: (device.zeros((5, 2), "float32x4"), W), {}, "the argument 'x' is an array of float32x4, and the program takes float32"),
     "a list": (lambda device: ([1, 2], W), {}, "the argument 'x' is a list, and the program takes an array of float32"),
     "a number": (lambda device: (np.float32(1), W), {}, "the argument 'x' is a float32, and the program takes an array of float32"),
     "an image": (lambda device: (device.image((4, 4), "rgba8unorm"), W), {}, "the argument 'x' is an Image, and the program takes an array of float32"),
