@@ -454,7 +454,6 @@ def test_arrays_of_other_libraries(function: Any) -> None:
 #: What a call of `normalize` refuses: the arguments by position, those by name, and the text after the program.
 WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] = {
     "a missing input": (lambda device: (X,), {}, "it also needs 'weight'"),
-    "None": (lambda device: (None, W), {}, "the argument 'x' is None, and the program takes an array of float32"),
     "too many": (lambda device: (X, W, 1, 2), {}, "it takes 3 arguments by position, 'x', 'weight', 'epsilon'; 4 given"),
     "twice": (lambda device: (X, W), {"x": X}, "the argument 'x' is given by position and by name"),
     "an unknown name": (lambda device: (X, W), {"epsilom": 1}, "it has no argument 'epsilom'; it has 'x', 'weight', 'epsilon', 'y'. Did you mean 'epsilon'?"),
@@ -463,34 +462,9 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     "a requirement": (lambda device: (X[:, :6].copy(), W[:6]), {}, "it requires columns % 4 == 0, and that is 2 == 0"),
     "a length": (lambda device: (X, W[:4]), {}, "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8"),
     "a rank": (lambda device: (X[None], W), {}, "the argument 'x' has 3 dimensions; expected 2"),
-    "a type": (lambda device: (X.astype("float64"), W), {}, "the argument 'x' is an array of float64, and the program takes float32; convert it before the call: array = array.astype(np.float32)"),
     "vectors": (lambda device: (device.zeros((5, 2), "float32x4"), W), {}, "the argument 'x' is an array of float32x4, and the program takes float32"),
-    "a list": (lambda device: ([1, 2], W), {}, "the argument 'x' is a list, and the program takes an array of float32"),
-    "a number": (lambda device: (np.float32(1), W), {}, "the argument 'x' is a float32, and the program takes an array of float32"),
-    "an image": (lambda device: (device.image((4, 4), "rgba8unorm"), W), {}, "the argument 'x' is an Image, and the program takes an array of float32"),
-    "a view": (
-        lambda device: (device.from_numpy(np.tile(X, (2, 1)))[5:], W),
-        {},
-        "the argument 'x' is a view that begins 160 bytes into its memory, and {device} takes arguments that begin at a multiple of 128 bytes "
-        "(view_alignment); copy it: array = device.empty(view.shape, view.dtype); array.copy_from(view)",
-    ),
     "an output's shape": (lambda device: (X, W), {"y": np.zeros((5, 4), "float32")}, "the argument 'y' has the shape (5, 4), and the program returns (5, 8)"),
-    "a read-only output": (lambda device: (X, W), {"y": np.broadcast_to(np.float32(0), (5, 8))}, "the argument 'y' is read-only, and the program may write to it; pass a copy, or device.from_numpy(array)"),
-    "an output that overlaps itself": (
-        lambda device: (X, W),
-        {"y": np.lib.stride_tricks.as_strided(np.zeros(8, "float32"), (5, 8), (0, 4))},
-        "the argument 'y' has elements that share memory (its strides are (0, 4)), and the program may write to it; pass a copy, or device.from_numpy(array)",
-    ),
-    "an overlap": (lambda device: (X, W), {"y": X}, "the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it"),
-    "a text": (lambda device: (X, W, "1"), {}, "the argument 'epsilon': '1' is not a number"),
     "no number": (lambda device: (X, W, None), {}, "the argument 'epsilon': None is not a number"),
-    "a great number": (lambda device: (X, W, 1e300), {}, "the argument 'epsilon': 1e+300 does not fit float32"),
-    "an array of another kind": (
-        lambda device: (first_device("vulkan").from_numpy(X), W),
-        {},
-        "the argument 'x' is on {vulkan}; call f.on(array.device), which takes the candidate for that device, or copy it through the host: pass array.numpy()",
-    ),
-    "a stream": (lambda device: (X, W), {"stream": 3}, " was given stream=, which is 3: expected a stream of kind opencl"),
 }  # fmt: skip
 
 
@@ -499,8 +473,7 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
 def test_a_wrong_call_names_the_argument(function: Any, case: str) -> None:
     make, keywords, text = WRONG[case]
     arguments = make(function.device)
-    text = text.format(device=function.device, vulkan=arguments[0].device if case == "an array of another kind" else "")
-    assert refusal(lambda: function(*arguments, **keywords)) == f"the opencl program 'normalize'{text if text[0] == ' ' else f': {text}'}"
+    assert refusal(lambda: function(*arguments, **keywords)) == f"the opencl program 'normalize': {text}"
 
 
 @pytest.mark.row("R34")
