@@ -12,7 +12,7 @@ from devmod.errors import ArgumentError, LaunchError
 from devmod_runtime._device.host import HostView, plain_array
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
-from devmod_runtime._launch.checked_call import IMAGES, CheckedCall, overlap
+from devmod_runtime._launch.checked_call import IMAGES, LONG, CheckedCall, overlap
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
 from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
@@ -238,8 +238,7 @@ class KernelCall(CheckedCall):
         parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
             error = error.of_member(parameter.name)
-        text = f"{self.function.label}: {parameter.label}{separator} {error}"
-        return self.function._error(text, parameter.name or str(parameter.number + 1))
+        return self._refusal(f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1))
 
 
 # -- The copies of the host arrays of a launch.
@@ -265,9 +264,6 @@ def _same(one: HostView, other: HostView) -> bool:
 
 
 # -- The repeated call with host arrays: what `KernelCall` has checked once is not asked again.
-
-#: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs with OpenCL.
-_LONG = 1e-3
 
 
 class HostCall:
@@ -362,7 +358,7 @@ class HostCall:
             stream.synchronize()  # an interrupt ends it, and not the wait of a copy
         for memory, data in results:
             device.read(memory, data, stream)
-        self._is_long = perf_counter() - start > _LONG
+        self._is_long = perf_counter() - start > LONG
         return result
 
 

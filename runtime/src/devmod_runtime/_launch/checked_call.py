@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 else:
     from devmod._util.numpy import np
 
+#: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs with OpenCL.
+LONG = 1e-3
 #: The kinds of arguments that are objects of a device other than arrays.
 IMAGES = ("image", "sampler")
 
@@ -155,15 +157,13 @@ class CheckedCall:
 
     def _open_stream(self, stream: Any) -> Stream:
         """Return the stream that a call gives. It is of the call's device, or decides it."""
-        result = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
-        kind = self._launcher.kind
-        if result is not None and result.device.kind == kind and self._device in (None, result.device):
+        result: Any = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
+        is_of_kind = result is not None and result.device.kind == self._launcher.kind
+        if is_of_kind and self._device in (None, result.device):
             if self._device is None:
                 self._device, self._device_label = result.device, "the stream"
-            return result
-        problem = f"expected a stream of kind {kind}"
-        if result is not None and result.device.kind == kind:
-            problem = f"{self._device_label} is on {self._device}"
+            return result  # type: ignore[no-any-return]
+        problem = f"{self._device_label} is on {self._device}" if is_of_kind else f"expected a stream of kind {self._launcher.kind}"
         got = describe_value(stream) if result is None else f"a stream of {result.device}"
         raise self._refusal(f" was given stream=, which is {got}: {problem}", "stream")
 

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import combinations, pairwise
 from math import inf
 from threading import RLock
+from time import perf_counter
 
 from devmod import Param
 from devmod._arrays.elements import bytes_of
@@ -20,7 +21,7 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.arguments import Argument
-from devmod_runtime._launch.checked_call import CheckedCall, overlap
+from devmod_runtime._launch.checked_call import LONG, CheckedCall, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._program.plan import LaunchPlan, Shapes, clear, unwritten
 from devmod_runtime._program.temporaries import StreamMemory, memory_of
@@ -129,9 +130,8 @@ class CheckedProgramCall(CheckedCall):
 
     # -- the arguments
 
-    def _lengths(self, declared: Array, view: HostView) -> tuple[int, ...]:
+    def _lengths(self, declared: Any, view: HostView) -> tuple[int, ...]:
         """Return the height and the width of an image that is given as a host array. Raise ConversionError if it cannot be one."""
-        assert declared.texel is not None
         shape = view.shape
         channels = declared.texel.channels
         if len(shape) != 2 + (channels > 1) or (channels > 1 and shape[2] != channels):
@@ -191,7 +191,7 @@ class CheckedProgramCall(CheckedCall):
 
     def run(self) -> Any:
         """Launch, and return the outputs."""
-        function, stream = self._function, self._stream
+        function, stream, start = self._function, self._stream, perf_counter()
         arrays, slots, results = [], [], []
         for declared, value in zip(function.arrays.values(), self._arrays, strict=True):
             array = self._new(declared) if value is None else self._uploaded(declared, value) if type(value) is HostView else value
@@ -208,6 +208,8 @@ class CheckedProgramCall(CheckedCall):
             stream.synchronize()
         if not self._returns_device_arrays:
             results = [self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each for each in results]
+        if self._plan is not None and (self._has_host_arrays or not self._returns_device_arrays):
+            self._plan.is_long = perf_counter() - start > LONG
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
@@ -286,15 +288,15 @@ class CheckedProgramCall(CheckedCall):
         return DeviceArray(self._device, self._device.upload(view.read(), self._stream), view.shape, declared.type)
 
     def _read(self, value: Any, out: memoryview, stream: Stream) -> None:
+        if self._plan is None or self._plan.is_long:
+            stream.synchronize()  # an interrupt ends it, and not the wait of a copy
         if isinstance(value, Image):
             self._device.read_image(value, out, stream)
         else:
             self._device.read(value.memory, out, stream)
 
     def _to_numpy(self, value: DeviceArray | Image) -> np.ndarray[Any, Any]:
-        result = (
-            np.empty(value.array_shape, value.texel.dtype) if isinstance(value, Image) else np.empty(value.shape, numpy_dtype(value.dtype))
-        )
+        result = np.empty(*(value.array_shape, value.texel.dtype) if isinstance(value, Image) else (value.shape, numpy_dtype(value.dtype)))
         if result.nbytes:
             self._read(value, bytes_of(result), self._stream)
         return result
