@@ -385,12 +385,15 @@ bound()
 assert bound.stream.device is two and equal(result, expected())
 on = f.on(two)
 assert equal(on(X, W), expected())
-where = "is on opencl device 0 (%s), and the program runs on opencl device 1 (%s); "
-where += "call f.on(array.device), or copy it through the host: pass array.numpy()"
+where = "is on opencl device 0 (%s), and {} is on opencl device 1 (%s); a launch runs on one device: copy the array through the host"
 names = tuple(str(each).partition("(")[2][:-1] for each in (one, two))
-assert refusal(lambda: on(one.from_numpy(X), W)) == "the opencl program 'normalize': the argument 'x' " + where % names
-assert refusal(lambda: f(two.from_numpy(X), one.from_numpy(W))) == "the opencl program 'normalize': the argument 'weight' " + where % names
-assert refusal(lambda: f(X, W, stream=two.stream())) == f"the opencl program 'normalize': stream= is a stream of {two}; expected one of {one}"
+label = "the opencl program 'normalize'"
+text = f"{label}: the argument 'x' " + (where % names).format("the program")
+assert refusal(lambda: on(one.from_numpy(X), W)) == text
+text = f"{label}: the argument 'weight' " + (where % names).format("the argument 'x'")
+assert refusal(lambda: f(two.from_numpy(X), one.from_numpy(W))) == text
+text = f"{label} was given stream=, which is a stream of {two}: the program is on {one}"
+assert refusal(lambda: f(X, W, stream=two.stream())) == text
 os.environ["DEVMOD_DEVICE"] = "opencl:1"
 assert module["normalize"].device is two
 assert devmod.explain(module, "normalize").best("normalize").device == "opencl:1"
@@ -434,8 +437,11 @@ def test_arrays_of_other_libraries(function: Any) -> None:
     assert equal(function(x, W, stream=queue), expected())
     read_only = cl_array.Array(queue, (5, 8), "float32", data=cl.Buffer(function.device.context, cl.mem_flags.READ_ONLY, 160))
     text = "the opencl program 'normalize': "
-    assert refusal(lambda: function(x, W, y=read_only)) == f"{text}the argument 'y' is read-only, and the program writes to it"
-    overlap = f"{text}the arguments 'x' and 'y' overlap, and the program writes to one of them"
+    assert refusal(lambda: function(x, W, y=read_only)) == (
+        f"{text}the argument 'y' is an array of shape (5, 8) that is read-only, and the program may write to it; pass an array that kernels "
+        "may write to"
+    )
+    overlap = f"{text}the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it"
     assert refusal(lambda: function(x, W, y=x)) == refusal(lambda: function(x, W, y=x.ravel().reshape(5, 8))) == overlap
     whole = cl_array.zeros(queue, 128, np.float32)  # each slice is a sub-buffer, which PoCL begins at a multiple of 128 bytes
     first, second, third = (whole[at : at + 40].reshape(5, 8) for at in (0, 32, 64))
@@ -448,7 +454,6 @@ def test_arrays_of_other_libraries(function: Any) -> None:
 #: What a call of `normalize` refuses: the arguments by position, those by name, and the text after the program.
 WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] = {
     "a missing input": (lambda device: (X,), {}, "it also needs 'weight'"),
-    "None": (lambda device: (None, W), {}, "it also needs 'x'"),
     "too many": (lambda device: (X, W, 1, 2), {}, "it takes 3 arguments by position, 'x', 'weight', 'epsilon'; 4 given"),
     "twice": (lambda device: (X, W), {"x": X}, "the argument 'x' is given by position and by name"),
     "an unknown name": (lambda device: (X, W), {"epsilom": 1}, "it has no argument 'epsilom'; it has 'x', 'weight', 'epsilon', 'y'. Did you mean 'epsilon'?"),
@@ -457,33 +462,9 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
     "a requirement": (lambda device: (X[:, :6].copy(), W[:6]), {}, "it requires columns % 4 == 0, and that is 2 == 0"),
     "a length": (lambda device: (X, W[:4]), {}, "the argument 'weight' has the shape (4,); dimension 1 is 4, and expected is columns, which is 8"),
     "a rank": (lambda device: (X[None], W), {}, "the argument 'x' has 3 dimensions; expected 2"),
-    "a type": (lambda device: (X.astype("float64"), W), {}, "the argument 'x' is an array of float64; expected float32: array.astype(np.float32)"),
-    "a list": (lambda device: ([1, 2], W), {}, "the argument 'x' is a list; expected an array of float32"),
-    "a number": (lambda device: (np.float32(1), W), {}, "the argument 'x' is a float32; expected an array of float32"),
-    "an image": (lambda device: (device.image((4, 4), "rgba8unorm"), W), {}, "the argument 'x' is an Image; expected an array"),
-    "a view": (
-        lambda device: (device.from_numpy(np.tile(X, (2, 1)))[5:], W),
-        {},
-        "the argument 'x' is a view that begins 160 bytes into its memory, and {device} takes arguments that begin at a multiple of 128 bytes "
-        "(view_alignment); copy it: array = device.empty(view.shape, view.dtype); array.copy_from(view)",
-    ),
+    "vectors": (lambda device: (device.zeros((5, 2), "float32x4"), W), {}, "the argument 'x' is an array of float32x4, and the program takes float32"),
     "an output's shape": (lambda device: (X, W), {"y": np.zeros((5, 4), "float32")}, "the argument 'y' has the shape (5, 4), and the program returns (5, 8)"),
-    "a read-only output": (lambda device: (X, W), {"y": np.broadcast_to(np.float32(0), (5, 8))}, "the argument 'y' is read-only, and the program writes to it"),
-    "an output that overlaps itself": (
-        lambda device: (X, W),
-        {"y": np.lib.stride_tricks.as_strided(np.zeros(8, "float32"), (5, 8), (0, 4))},
-        "the argument 'y' has elements that share memory (its strides are (0, 4)), and the program writes to it",
-    ),
-    "an overlap": (lambda device: (X, W), {"y": X}, "the arguments 'x' and 'y' overlap, and the program writes to one of them"),
-    "a text": (lambda device: (X, W, "1"), {}, "the argument 'epsilon': '1' is not a number"),
     "no number": (lambda device: (X, W, None), {}, "the argument 'epsilon': None is not a number"),
-    "a great number": (lambda device: (X, W, 1e300), {}, "the argument 'epsilon': 1e+300 does not fit float32"),
-    "an array of another kind": (
-        lambda device: (first_device("vulkan").from_numpy(X), W),
-        {},
-        "the argument 'x' is on {vulkan}, and the program runs on {device}; call f.on(array.device), or copy it through the host: pass array.numpy()",
-    ),
-    "a stream": (lambda device: (X, W), {"stream": 3}, "stream= is 3; expected one of {device}"),
 }  # fmt: skip
 
 
@@ -492,7 +473,6 @@ WRONG: dict[str, tuple[Callable[[Any], tuple[Any, ...]], dict[str, Any], str]] =
 def test_a_wrong_call_names_the_argument(function: Any, case: str) -> None:
     make, keywords, text = WRONG[case]
     arguments = make(function.device)
-    text = text.format(device=function.device, vulkan=arguments[0].device if case == "an array of another kind" else "")
     assert refusal(lambda: function(*arguments, **keywords)) == f"the opencl program 'normalize': {text}"
 
 
@@ -503,7 +483,7 @@ def test_overlaps_and_views(function: Any) -> None:
     base[:5] = X
     function(base[:5], W, y=base[5:10])
     assert equal(base[5:10], expected(base[:5]))
-    text = "the opencl program 'normalize': the arguments 'x' and 'y' overlap, and the program writes to one of them"
+    text = "the opencl program 'normalize': the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it"
     assert refusal(lambda: function(base[:5], W, y=base[4:9])) == text
     array = device.from_numpy(np.tile(X, (4, 1)))
     assert equal(function(array[:4], W, y=array[16:]), expected(X[:4]))
@@ -586,9 +566,9 @@ def test_an_overlap_of_many_arrays_is_found(seed: int) -> None:
     assert base.sum() == 2 * count
     one, two = sorted(rng.choice(count, 2, replace=False))
     places[two] = places[one] // 64 * 64
-    text = f"the opencl program 'p': the arguments 'a{one}' and 'a{two}' overlap, and the program writes to one of them"
+    text = "the opencl program 'p': the argument {1} overlaps the argument {0}, and the program writes to one of them; pass a copy of it"
     for group in (arrays(places)[0], arrays(places)[2]):
-        assert refusal(lambda group=group: f(*group)) == text  # type: ignore[misc]
+        assert refusal(lambda group=group: f(*group)) == text.format(f"'a{one}'", f"'a{two}'")  # type: ignore[misc]
     reads, many = increments("inputs", count, length="n{0}"), [np.zeros(8, "int32") for _ in range(count)]
     many[one] = np.zeros(160, "int32")[32:96]
     for start in (0, 16, 48, 80, 96):
@@ -596,7 +576,6 @@ def test_an_overlap_of_many_arrays_is_found(seed: int) -> None:
         if start in (0, 96):
             reads(*many, update)
         else:
-            text = "the opencl program 'p': the arguments {} and {} overlap, and the program writes to one of them"
             assert refusal(lambda update=update: reads(*many, update)) == text.format(
                 *sorted((f"'a{one}'", "'u'"), key=[*map(repr, reads.arrays)].index)
             )  # type: ignore[misc]
@@ -745,10 +724,10 @@ def test_several_outputs_and_images() -> None:
     for case, text in (
         ({"picture": picture[:0]}, "the argument 'picture' has the shape (0, 9, 4), and an image has lengths of 1 or more"),
         ({"picture": picture[..., :3]}, "the argument 'picture' has the shape (7, 9, 3); expected (height, width, 4) for an image of rgba8unorm"),
-        ({"picture": device.image((9, 7), "r32float")}, "the argument 'picture' is an image of r32float; expected one of rgba8unorm with two dimensions"),
-        ({"picture": device.zeros((7, 9), "uint8")}, "the argument 'picture' is an array of shape (7, 9); expected an image"),
-        ({"picture": image, "back": image}, "the arguments 'picture' and 'back' overlap, and the program writes to one of them"),
-        ({"picture": picture, "back": picture}, "the arguments 'picture' and 'back' overlap, and the program writes to one of them"),
+        ({"picture": device.image((9, 7), "r32float")}, "the argument 'picture' is an image of r32float, and the program takes rgba8unorm"),
+        ({"picture": device.zeros((7, 9), "uint8")}, "the argument 'picture' is an array of shape (7, 9), and the program takes an image of rgba8unorm, such as device.image_from_numpy(array), whose format you choose"),
+        ({"picture": image, "back": image}, "the argument 'back' overlaps the argument 'picture', and the program writes to one of them; pass a copy of it"),
+        ({"picture": picture, "back": picture}, "the argument 'back' overlaps the argument 'picture', and the program writes to one of them; pass a copy of it"),
         ({"picture": image, "back": device.image((9, 6), "rgba8unorm")}, "the argument 'back' has the shape (6, 9), and the program returns (7, 9)"),
     ):  # fmt: skip
         assert refusal(lambda case=case: f(**case)) == f"the opencl program 'p': {text}"  # type: ignore[misc]

@@ -222,7 +222,8 @@ def check_images(f: Any, good: Any, alias: Any, unusable: dict[str, tuple[Any, s
         with pytest.raises(devmod.ArgumentError) as caught:
             f(one, b=two)
         assert str(caught.value) == (
-            f"the {f.device.kind} program 'p': the arguments 'a' and 'b' overlap, and the program writes to one of them"
+            f"the {f.device.kind} program 'p': the argument 'b' overlaps the argument 'a', and the program writes to one of them; "
+            "pass a copy of it"
         )
     f(own, b=good)
 

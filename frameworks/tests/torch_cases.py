@@ -482,7 +482,9 @@ def test_an_update_whose_elements_share_memory_is_refused(path: Path, monkeypatc
     for given in (torch.zeros(1).expand(4), torch.zeros(5).as_strided((4,), (0,))):
         assert error_of(shift._call, [given]) == f"the {text}, and the program writes to it: x.clone()"  # of a type that NumPy lacks
         shift.run(torch.zeros(2))
-        assert error_of(shift.run, given) == f"the opencl {text} (its strides are (0,)), and the program writes to it"
+        assert error_of(shift.run, given) == (
+            f"the opencl {text} (its strides are (0,)), and the program may write to it; pass a copy, or device.from_numpy(array)"
+        )
     shift.run(torch.zeros(1).expand(1))
     shift.run(torch.zeros(1, 0).expand(1, 0)[0])
 
@@ -510,7 +512,8 @@ def test_an_argument_that_is_refused(ops: Any, name: str, arguments: list[Any], 
 
 def test_a_tensor_of_another_type_in_a_call_of_the_program_itself(path: Path) -> None:
     assert error_of(devmod.load(path)["pair"], torch.ones(3).double()) == (
-        "the opencl program 'pair': the argument 'x' is an array of float64; expected float32: array.to(torch.float32)"
+        "the opencl program 'pair': the argument 'x' is an array of float64, and the program takes float32; convert it before the call: "
+        "array = array.to(torch.float32)"
     )
 
 

@@ -357,7 +357,7 @@ def test_arrays_of_other_libraries_are_images(device: Any, monkeypatch: pytest.M
     program = devmod.program("p", module(), **declared, steps=[step])["p"].on(device)
     program(source, b=target)
     other = library_class("CUDAarray", "cupy.cuda.texture")(ptr=target.ptr)
-    overlap = "the cuda program 'p': the arguments 'a' and 'b' overlap, and the program writes to one of them"
+    overlap = "the cuda program 'p': the argument 'b' overlaps the argument 'a', and the program writes to one of them; pass a copy of it"
     assert error_of(lambda: program(target, b=other)) == overlap
     assert error_of(lambda: program(target, b=source)) == (
         f"the cuda program 'p', step 1: {label} 3 'target' ('b' of the program) is a CUDA array without a surface, which CUDA_ARRAY3D_SURFACE_LDST gives it"

@@ -150,7 +150,8 @@ ENDLESS = """
 import os, signal, sys, threading
 import numpy as np, devmod
 device = devmod.device("opencl")
-endless = devmod.load(sys.argv[1])["endless"].on(device)
+module = devmod.load(sys.argv[1])
+endless, program = (module[name].on(device) for name in ("endless", "program"))
 host = np.zeros(64, "int32")
 x = device.from_numpy(host)
 endless(x, 0, threads=64)  # it is built, and ends
@@ -162,7 +163,11 @@ waits = {
     "time": lambda: endless.bind(x, 1, threads=64).time(),
     "host array": lambda: endless(host, 1, grid=1, block=64),
     "host array again": lambda: endless(host, 1, grid=1, block=64),
+    "program": lambda: program(1, host),
+    "program again": lambda: program(1, host),
 }
+if sys.argv[2] == "program again":
+    program(0, host)
 if sys.argv[2] == "host array again":
     endless(host, 0, grid=1, block=64)
 try:
@@ -178,11 +183,23 @@ os._exit(0)
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent to the process")
 @pytest.mark.parametrize(
-    "what", ["stream", pytest.param("event", marks=pytest.mark.volume), "array", "time", "host array", "host array again"]
+    "what",
+    [
+        "stream",
+        pytest.param("event", marks=pytest.mark.volume),
+        "array",
+        "time",
+        "host array",
+        "host array again",
+        "program",
+        "program again",
+    ],
 )
 def test_an_interrupt_ends_the_wait_for_a_kernel_that_never_ends(what: str, device: Any, tmp_path: Path) -> None:
     source = "kernel void endless(global volatile int *x, int on) { while (on && x[0] == 0) { } x[1] = 1; }"
-    devmod.save(devmod.compile(source, "opencl"), file := tmp_path / "endless.devmod")
+    steps = ["endless(x=x, on=on, grid=1, block=64)"]
+    program = devmod.program("program", devmod.compile(source, "opencl"), inputs=["on: int32"], updates=["x: int32[n]"], steps=steps)
+    devmod.save(program, file := tmp_path / "endless.devmod")
     done = subprocess.run(
         interruptible_python("-W", "ignore", "-c", ENDLESS, str(file), what), capture_output=True, text=True, timeout=HANGS, check=False
     )

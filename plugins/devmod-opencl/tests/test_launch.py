@@ -381,7 +381,7 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
             "argument 1 'a' is an array of float64, and the kernel takes float32; convert it before the call: "
             "array = array.astype(np.float32)",
         ),
-        (image, b, "argument 1 'a' is an Image, and the kernel takes an array"),
+        (image, b, "argument 1 'a' is an Image, and the kernel takes an array of float32"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             add(first, second, c, 64, grid=1, block=64)

@@ -525,7 +525,7 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
         ),
         (gpu.create_buffer(size=258, usage=usage), "is a wgpu.GPUBuffer of 258 bytes, expected a multiple of 4"),
         (mapped, "is a wgpu.GPUBuffer that is mapped; call its unmap() first"),
-        (texture, "is a GPUTexture, and the kernel takes an array"),
+        (texture, "is a GPUTexture, and the kernel takes an array of float32"),
     ):
         assert (
             message_of(devmod.ArgumentError, add, value, *host_arrays()[1:], 64, grid=1)

@@ -56,7 +56,7 @@ def test_arrays_of_other_libraries_overlap_by_their_addresses(program: Any, devi
     assert program(Tensor(root[:64]), w, y=y) is y
     device.synchronize()
     assert np.array_equal(root[64:].numpy(), 2 * np.arange(64) + 3)
-    text = f"the {device.kind} program 'p': the arguments 'x' and 'y' overlap, and the program writes to one of them"
+    text = f"the {device.kind} program 'p': the argument 'y' overlaps the argument 'x', and the program writes to one of them; pass a copy of it"
     for x, out in ((Tensor(root[:64]), Tensor(root[32:96])), (root[:64], Tensor(root[:64])), (Tensor(root[:64]), root[32:96])):
         with pytest.raises(devmod.ArgumentError) as caught:
             program(x, w, y=out)

@@ -204,7 +204,7 @@ def test_partial_overlap_with_a_written_array_is_refused() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         f(y[:-1], y[1:], 1.0, 7, grid=1, block=1)
     assert str(caught.value) == (
-        "the toy function 'axpy': argument 2 'y' overlaps argument 1 'x' in part, and the kernel writes to one of them; pass a copy of it"
+        "the toy function 'axpy': argument 2 'y' overlaps argument 1 'x', and the kernel writes to one of them; pass a copy of it"
     )
     f(y[::2], y[1::2], 1.0, 4, grid=1, block=1)  # interleaved, and apart
     assert y.tolist() == [0, 1, 2, 5, 4, 9, 6, 13]
@@ -880,6 +880,10 @@ def test_the_error_for_a_padded_element_has_its_size() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         f(np.zeros(6, "float32"), grid=1, block=1)
     assert str(caught.value) == "the toy function 'f': argument 1 'a' has 24 bytes, which is not a whole number of float32x3 of 16 bytes"
+    reads, _ = one(Param("a", "buffer", "float32x3", "r"))
+    constant = devmod.const_loader({"a": np.zeros((4, 3), "float32")}, {}).get_global("a")
+    with pytest.raises(devmod.ArgumentError, match=r"shape \(4, 4\), whose last column"):
+        reads(constant, grid=1, block=1)
 
 
 @pytest.mark.row("R34")

@@ -279,7 +279,7 @@ def test_a_wrong_image_is_an_error_before_the_launch(device: ImageDevice) -> Non
     assert (
         message(h, picture, grid=1, block=1) == "the toy function 'f': argument 1 'x' is an Image, and the kernel takes an array of float32"
     )
-    assert message(h, ForeignImage(picture), grid=1, block=1).endswith("and the kernel takes an array")
+    assert message(h, ForeignImage(picture), grid=1, block=1).endswith("is a ForeignImage, and the kernel takes an array of float32")
     assert seen == []
 
 

@@ -50,9 +50,11 @@ def test_a_kernel_gets_the_values_of_its_arrays(devices: list[toy.ToyDevice]) ->
             assert values[1] is x.memory
             assert values[2] is y.memory
     assert f._callers.keys() == {(device, 1, 1, None, None) for device in devices}
-    for context in (nullcontext(), devmod.guard()):
+    rows = np.zeros((1, 5))
+    constant = devmod.const_loader({"y": rows}, {}).get_global("y")  # its NumPy array is one of bytes
+    for context, array in ((nullcontext(), rows), (devmod.guard(), rows), (nullcontext(), constant), (devmod.guard(), constant)):
         with context:
-            f(np.ones(3, "float32"), np.zeros((1, 5)), 7, grid=1, block=1)
+            f(np.ones(3, "float32"), array, 7, grid=1, block=1)
         values = list(seen.pop())
         assert (values[0], bytes(values[1])) == (number(3), np.ones(3, "float32").tobytes())
         assert values[3:] == [number(1), number(5), number(5, 8), number(1, 8), number(7)]

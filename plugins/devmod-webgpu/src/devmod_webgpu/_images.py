@@ -166,8 +166,8 @@ class AdoptedImage(Image):
         texture = _texture(self)
         return self.handle if self.is_view and texture.mip_level_count * texture.depth_or_array_layers > 1 else texture
 
-    def mismatch(self, param: Param) -> str:
-        return "" if self.is_view else super().mismatch(param)
+    def mismatch(self, param: Param, taker: str = "kernel") -> str:
+        return "" if self.is_view else super().mismatch(param, taker)
 
     def problem(self, *, is_storage: bool) -> str:
         """Return why the texture cannot be bound as a storage texture, or as another, as the end of a sentence; "" if it can."""

@@ -402,8 +402,7 @@ def _copy_on_devices(source: DeviceArray, target: DeviceArray, stream: Stream) -
 
 def _copy_to_host(source: DeviceArray, target: HostView, stream: Stream, wait: bool) -> None:
     if wait or not target.array.flags.c_contiguous or target.packed:
-        source.device.read(source.region, target.write_target(), stream)
-        target.finish()
+        target.read_from(source.device.read, source.region, stream)
     else:
         source.device.start_read(source.region, target.write_target(), stream)
 

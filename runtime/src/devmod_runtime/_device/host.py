@@ -12,6 +12,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     import numpy as np
@@ -79,6 +80,12 @@ class HostView:
             return bytes_of(self.array)
         self.staging = np.empty(self.array.shape, self.array.dtype)
         return bytes_of(self.staging)
+
+    def read_from(self, read: Callable[[Any, memoryview, Any], None], memory: Any, stream: Any) -> None:
+        """Copy device memory or an image to the array, by `read`: `Device.read` or `Device.read_image`."""
+        if self.nbytes:
+            read(memory, self.write_target(), stream)
+            self.finish()
 
     def finish(self) -> None:
         """Copy the bytes of `write_target` to the elements of the array, if they are separate."""

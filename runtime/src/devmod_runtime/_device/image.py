@@ -153,12 +153,12 @@ class Image(ProcessLocal):
             )
         self.device.write_image(self, view.read(), self.device.current_stream)
 
-    def mismatch(self, param: Param) -> str:
-        """Return why a kernel cannot take the image for a parameter, as the end of a sentence; "" if it can."""
+    def mismatch(self, param: Param, taker: str = "kernel") -> str:
+        """Return why a kernel or a program cannot take the image for a parameter, as the end of a sentence; "" if it can."""
         if param.type and self.type != param.type:
-            return f"is an image of type {self.type}, and the kernel takes {param.type}"
+            return f"is an image of type {self.type}, and the {taker} takes {param.type}"
         if param.format and self.format != param.format:
-            return f"is an image of {self.format}, and the kernel takes {escape_line(param.format)}"
+            return f"is an image of {self.format}, and the {taker} takes {escape_line(param.format)}"
         if param.sample and self.texel.sample != param.sample:
             return f"is an image of {self.format}, whose texels are {self.texel.sample}, and the kernel takes {param.sample}"
         problem = self.device.image_problem(self.format, param.access)

@@ -7,10 +7,12 @@ from sys import intern
 from typing import Any
 
 from devmod import FunctionInfo, Interface, Param
+from devmod._util.text import escape_line
 from devmod._values.dtypes import is_packed
 from devmod._values.tags import DIMENSIONS, SCOPES
 from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, value_tags
 from devmod.errors import ArgumentError, FormatError
+from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._launch.packs import Pack
 from devmod_runtime._launch.scalars import AddressBytes, BufferLayout, packer, plain_packer, struct_packer
 
@@ -67,6 +69,8 @@ class Argument:
         self.number, self.name, self.kind, self.type = number, param.name, kind, intern(type)
         self.default, self.image = param.default, param if kind == "image" else None
         self.written, self.accepts_local, self.pack, self.layout = written, accepts_local, pack, layout
+        #: The argument in a message: ``argument 2 'b'``.
+        self.label = f"argument {number + 1} {param.name!r}" if param.name else f"argument {number + 1}"
         #: The cast by which the kernel removes the const of a parameter that it declares so.
         self.const_cast = param.extra.get("const_cast")
         self.is_address = kind == "scalar" and type == "handle"
@@ -87,16 +91,31 @@ class Argument:
         else:
             self._base, self.unit = "", 1
         self.packed = Pack(param, self.type, self.unit) if param.pack else None
+        #: The class of what a call gives, or of what the object of another library becomes.
+        self.object_type: Any = DeviceArray
+        if kind in ("image", "sampler"):
+            from devmod_runtime._device.image import Image, Sampler
 
-    @property
-    def label(self) -> str:
-        """The argument in a message: ``argument 2 'b'``."""
-        return f"argument {self.number + 1} {self.name!r}" if self.name else f"argument {self.number + 1}"
+            self.object_type = Image if kind == "image" else Sampler
+        #: The type of the arrays that need no look at their elements; None if all need it.
+        self.plain_type = None if layout is not None or self.is_padded or self.size else self.type
 
     @property
     def text(self) -> str:
         """The argument in a list: its name, or else its type."""
         return self.name or self.type or self.kind
+
+    @property
+    def expected(self) -> str:
+        """What a call gives for an array, an image or a sampler, in a message."""
+        if self.kind == "local":
+            return "memory that a block shares: pass devmod.Local(nbytes)"
+        if self.kind == "sampler":
+            return "a sampler, such as device.sampler()"
+        if self.image is not None:
+            form = f" of {escape_line(self.image.format)}" if self.image.format else ""
+            return f"an image{form}, such as device.image_from_numpy(array), whose format you choose"
+        return f"an array of {self.type_text}" if self.type_text else "an array"
 
     @property
     def element(self) -> str:
@@ -116,10 +135,6 @@ class Argument:
     def lacks_padding(self, dtype: str, shape: tuple[int, ...]) -> bool:
         """Return whether an array's vectors of three numbers follow each other, and those of this buffer take four lanes."""
         return self.is_padded and (dtype == self.type or (dtype == self._base and len(shape) > 1 and shape[-1] == 3))
-
-    def accepts_array(self, dtype: str, nbytes: int) -> bool:
-        """Return whether an array of type `dtype` and `nbytes` bytes is a whole number of this buffer's elements."""
-        return self.accepts_type(dtype) and (dtype == "void" or nbytes % self.unit == 0)
 
 
 class Signature:

@@ -7,14 +7,12 @@ from struct import error as struct_error
 from time import perf_counter
 
 from devmod import Local
-from devmod._values.dtypes import NUMBERS, describe_value
 from devmod.backend import ConversionError
-from devmod.errors import ArgumentError, LaunchError, quote_name
-from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.host import host_view, plain_array
-from devmod_runtime._device.stream import Stream, current_stream
+from devmod.errors import ArgumentError, LaunchError
+from devmod_runtime._device.host import HostView, plain_array
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
+from devmod_runtime._launch.checked_call import IMAGES, LONG, CheckedCall, overlap
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
 from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
@@ -28,18 +26,15 @@ if TYPE_CHECKING:
 
     from devmod import Function
     from devmod_runtime._device.device import Device
-    from devmod_runtime._device.host import HostView
     from devmod_runtime._device.image import Image, Sampler
+    from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig
 else:
     from devmod._util.numpy import np
 
 
-_IMAGES = ("image", "sampler")
-
-
-class KernelCall:
+class KernelCall(CheckedCall):
     """A checked and converted call. The constructor launches nothing.
 
     Parameters
@@ -79,28 +74,25 @@ class KernelCall:
         bound: bool = False,
     ) -> None:
         check_driver(function._launcher.kind)
+        super().__init__(function, function._launcher, function._rules.device)
+        self._has_candidates = function._rules.resolve is not None
         self.function = function
-        self._launcher = function._launcher
-        self._device: Device | None = function._rules.device
-        self._device_label = "the function"
-        self._adopted_streams: list[Stream | None] = []
         self._host_views: list[tuple[int, HostView, bool]] = []
         self._images: dict[int, Image | Sampler] = {}
         has_launch_values = len(args) != len(function._signature.arguments)
         for argument in function._signature.arguments:
-            is_image = argument.kind in _IMAGES
+            is_image = argument.kind in IMAGES
             if (is_image and not self._launcher.has_images) or (argument.is_address and not self._launcher.has_addresses):
                 raise function.unsupported(argument, f"of kind {argument.kind}" if is_image else "an address")
         reader = function._config_reader
         args, request = reader.read(args, grid, block, threads, shared_memory)
-        given = self._open_stream(stream)
+        given = None if stream is None else self._open_stream(stream)
         self.values: list[Any] = [
             self._convert(argument, value, bound) for argument, value in zip(function._signature.arguments, args, strict=True)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
         device = self._device if self._device is not None else function.default_device()
-        current = current_stream(device) if given is None else given
-        self.stream, self._must_wait = choose_stream(device, current, self._adopted_streams, is_given=given is not None, bound=bound)
+        self.stream, current = self._choose_stream(device, given, bound)
         self.kernel: Kernel = function.open(device)
         if self._images and (unfit := self.kernel.check_images(self._images)):
             raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
@@ -151,9 +143,8 @@ class KernelCall:
         result = self.enqueue(values)
         stream.synchronize()  # an interrupt may not end the wait of a copy
         for transfer, memory in zip(self.transfers, memories, strict=True):
-            if transfer.back is not None and transfer.back.nbytes:
-                device.read(memory, transfer.back.write_target(), stream)
-                transfer.back.finish()
+            if transfer.back is not None:
+                transfer.back.read_from(device.read, memory, stream)
         return result
 
     # -- one argument
@@ -169,18 +160,14 @@ class KernelCall:
                 number = address_number(value)
                 if number is not None:
                     return number.to_bytes(8, "little")
-                self._check_device(argument, value)
+                self._check_device(argument, value.device)
                 return self._memory(argument, value, value)
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
                 self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
                 return value
             if argument.kind == "local":
-                raise ConversionError(
-                    f"is {describe_value(value)}, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
-                )
-            if argument.kind in _IMAGES:
-                return self._convert_image(argument, value)
-            return self._convert_buffer(argument, value, bound)
+                raise self._unexpected(argument, value)
+            return self._convert_taken(argument, value, bound)
         except ConversionError as error:
             failure = self._error(argument, error)
             if is_record(value) and argument.pack is not None and not isinstance(error, StructError):
@@ -188,140 +175,32 @@ class KernelCall:
                 failure.args = (f"{failure}{order.record_hint(order.argument_of(argument, '').number)}",)
             raise failure from None
 
-    def _convert_buffer(self, argument: Argument, value: Any, bound: bool) -> Any:
-        array = value
-        if not isinstance(value, DeviceArray):
-            adopted = self._launcher.adopt(value)
-            if adopted is None:
-                return self._convert_host_array(argument, value, bound)
-            array, stream = adopted
-            if not isinstance(array, DeviceArray):
-                raise ConversionError(f"is {describe_value(value)}, and the kernel takes an array")
-            self._adopted_streams.append(stream)
-        self._check_device(argument, array)
-        if argument.layout is not None:
-            argument.layout.check(getattr(value, "dtype", None), argument.number)
-        self._check_elements(argument, value, array.dtype, array.shape, array.nbytes)
-        memory = self._memory(argument, value, array)
-        return memory if argument.packed is None else (array.device, memory, argument.packed.fields(array.dtype, array.shape))
+    def _convert_taken(self, argument: Argument, value: Any, bound: bool) -> Any:
+        """Return what the kernel takes for an array, an image or a sampler; no address yet for a host array."""
+        taken = self._take(argument, value, bound)
+        memory = None
+        if type(taken) is HostView:
+            self._host_views.append((argument.number, taken, argument.written))
+        elif argument.kind not in IMAGES:
+            memory = self._memory(argument, value, taken)
+        else:
+            if argument.image is not None and (problem := taken.mismatch(argument.image)):
+                raise ConversionError(problem)
+            self._images[argument.number] = taken
+            return taken
+        if argument.packed is None:
+            return memory
+        fields = argument.packed.fields(taken.dtype, taken.shape)
+        return fields if type(taken) is HostView else (taken.device, memory, fields)
 
     def _check_addresses(self, argument: Argument, value: AddressBytes) -> None:
         """Check the arrays whose addresses a struct or a block has."""
         for path, array in value.arrays:
             try:
-                self._check_device(argument, array)
+                self._check_device(argument, array.device)
                 self._memory(argument, array, array)
             except ConversionError as error:
                 raise StructError(value.name, path, str(error)) from None
-
-    def _check_device(self, argument: Argument, array: DeviceArray) -> None:
-        if array.device.kind != self._launcher.kind:
-            through_host = "copy it through the host: pass array.numpy()"
-            on_device = (
-                "call f.on(array.device), which takes the candidate for that device, or "
-                if self.function._rules.resolve is not None
-                else ""
-            )
-            raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
-        self._set_device(array.device, argument.label)
-
-    def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
-        """Return the memory of a device array, which is `value` or of it. Raise ConversionError if the kernel cannot access it."""
-        if array.misaligned:
-            raise ConversionError(array.misaligned)
-        if array.read_only and argument.written:
-            raise ConversionError(
-                f"is {describe_value(value)} that is read-only, and the kernel may write to it; pass an array that kernels may write to"
-            )
-        return array.memory
-
-    def _convert_image(self, argument: Argument, value: Any) -> Image | Sampler:
-        from devmod_runtime._device.image import Image, Sampler
-
-        image: object = value
-        if not isinstance(value, (Image, Sampler)):
-            image, stream = self._launcher.adopt(value) or (None, None)
-            if isinstance(image, Image):
-                self._adopted_streams.append(stream)
-        if not isinstance(image, Image if argument.kind == "image" else Sampler):
-            expected = (
-                "an image, such as device.image_from_numpy(array), whose format you choose"
-                if argument.kind == "image"
-                else "a sampler, such as device.sampler()"
-            )
-            raise ConversionError(f"is {describe_value(value)}, and the kernel takes {expected}")
-        if image.device.kind != self._launcher.kind:
-            raise ConversionError(f"is on {image.device}; make it on a device of kind {self._launcher.kind}")
-        self._set_device(image.device, argument.label)
-        if isinstance(image, Image) and argument.image is not None and (problem := image.mismatch(argument.image)):
-            raise ConversionError(problem)
-        self._images[argument.number] = image
-        return image
-
-    def _convert_host_array(self, argument: Argument, value: Any, bound: bool) -> list[bytes | None] | None:
-        """Check a host array. Return the values of the kernel without its address; None if the kernel takes the address alone."""
-        view = host_view(value)
-        if view is None:
-            raise ConversionError(
-                f"is {describe_value(value)}, and the kernel takes an array{f' of {argument.type_text}' if argument.type_text else ''}"
-            )
-        if view.packed:
-            raise ConversionError(
-                f"has elements of {view.dtype}, which have one byte each in NumPy and are packed on a device: pass device.from_numpy(array)"
-            )
-        if argument.layout is not None:
-            argument.layout.check(view.array.dtype, argument.number)
-        self._check_elements(argument, value, view.dtype, view.array.shape, view.nbytes)
-        if bound:
-            raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
-        if argument.written and (problem := view.write_problem):
-            cast = f", since the cast {quote_name(str(argument.const_cast))} removes its const" if argument.const_cast else ""
-            raise ConversionError(f"{problem}, and the kernel may write to it{cast}; pass a copy, or device.from_numpy(array)")
-        self._host_views.append((argument.number, view, argument.written))
-        return None if argument.packed is None else argument.packed.fields(view.dtype, view.array.shape)
-
-    def _check_elements(self, argument: Argument, value: object, dtype: str, shape: tuple[int, ...], nbytes: int) -> None:
-        if not argument.accepts_type(dtype):
-            raise ConversionError(f"is an array of {dtype}, and the kernel takes {argument.type_text}{_conversion(argument, dtype, value)}")
-        if argument.lacks_padding(dtype, shape):
-            expected = (*(shape if dtype == argument.type else shape[:-1]), 4)
-            raise ConversionError(
-                f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "
-                f"array of {argument.element} of shape {expected}, whose last column the kernel does not read"
-            )
-        if not argument.accepts_array(dtype, nbytes):
-            each = f"{argument.type} of {argument.unit} bytes" if argument.type_text == argument.type else argument.type_text
-            raise ConversionError(f"has {nbytes} bytes, which is not a whole number of {each}")
-        if nbytes < argument.size:
-            raise ConversionError(
-                f"has {nbytes} bytes, and the kernel declares {argument.size}; pass an array of {argument.size} bytes or more"
-            )
-
-    # -- stream and device
-
-    def _open_stream(self, stream: Any) -> Stream | None:
-        if stream is None:
-            return None
-        result = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
-        problem = ""
-        if result is None or result.device.kind != self._launcher.kind:
-            problem = f"expected a stream of kind {self._launcher.kind}"
-        elif self._device is not None and self._device is not result.device:
-            problem = f"the function is on {self._device}"
-        if result is None or problem:
-            got = describe_value(stream) if result is None else f"a stream of {result.device}"
-            raise self.function._error(f"{self.function.label} was given stream=, which is {got}: {problem}", "stream")
-        self._set_device(result.device, "the stream")
-        return result
-
-    def _set_device(self, device: Device, label: str) -> None:
-        if self._device is None:
-            self._device, self._device_label = device, label
-        elif self._device is not device:
-            raise ConversionError(
-                f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: copy the array through "
-                "the host"
-            )
 
     def _plan_transfers(self) -> tuple[list[Transfer], dict[int, int]]:
         """Return the transfers of the host arrays, and the number of the transfer of each argument.
@@ -341,9 +220,7 @@ class KernelCall:
                 if _same(view, other):
                     index = transfer_of[other_number]
                 elif (written or other_written) and overlap(view, other):
-                    first, second = (self.function._signature.arguments[each] for each in (other_number, number))
-                    text = f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it"
-                    raise self._error(second, ConversionError(text))
+                    raise self._overlap(*(self.function._signature.arguments[each] for each in (other_number, number)))
             if index is None:
                 index = len(transfers)
                 transfers.append(Transfer(view))
@@ -361,75 +238,10 @@ class KernelCall:
         parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
             error = error.of_member(parameter.name)
-        text = f"{self.function.label}: {parameter.label}{separator} {error}"
-        return self.function._error(text, parameter.name or str(parameter.number + 1))
-
-
-def choose_stream(
-    device: Device, current: Stream | None, adopted: Sequence[Stream | None], *, is_given: bool, bound: bool
-) -> tuple[Stream, bool]:
-    """Return the stream of a call, and whether the call waits for its end. Delay the call until other libraries' work is done.
-
-    Parameters
-    ----------
-    device
-        The device.
-    current
-        The stream that the call names, if `is_given`, or else the device's current one; None without one.
-    adopted
-        For each array of another library, the stream of its work; None if it is unknown.
-    bound
-        Whether the call is for a prepared launch.
-    """
-    stream = current or next((each for each in adopted if each is not None), None) or device.default_stream
-    if not is_given and not bound:
-        for each in dict.fromkeys(adopted):
-            if each is not None and each is not stream:
-                stream.wait(each.record())
-    # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a known
-    # stream needs no wait if the caller passes stream=: the caller then orders the work.
-    return stream, any(each is not stream if each is not None else not is_given for each in adopted)
-
-
-#: The types by which OpenCL C and C read the bytes of any array, as in ``global char *``.
-_BYTES = ("int8", "uint8")
-#: The types by which a shader reads the bytes of what its language has no type for.
-_WORDS = frozenset({"uint16", "uint32", "uint64"})
-
-
-def _conversion(argument: Argument, dtype: str, value: object) -> str:
-    """Return how to convert an array to the kernel's element type, as the end of a message; "" if its library cannot."""
-    wanted = argument.element
-    on_device = isinstance(value, DeviceArray)
-    array = "array.numpy()" if on_device else "array"
-    calls = []
-    # Bytes and memoryviews, without astype, may have the right numbers under another type.
-    same_bytes = ""
-    if on_device or hasattr(value, "astype"):
-        if wanted in _BYTES and dtype not in _BYTES:
-            # A cast of floats to bytes destroys them. Integers may be meant by their numbers or by their bytes.
-            calls += [f"{array}.astype(np.{wanted})"] if "int" in dtype and dtype in NUMBERS else []
-            calls.append(f"{array}.view(np.{wanted})")
-            same_bytes = " for the same bytes"
-        elif dtype[:7] == "complex":
-            calls.append(f"{array}.view(np.float{int(dtype[7:]) // 2})")
-        elif wanted in NUMBERS and dtype in NUMBERS:
-            calls.append(f"{array}.astype(np.{wanted})")
-    elif wanted not in _BYTES and wanted in NUMBERS and type(value).__module__ == "torch":
-        calls.append(f"{array}.to(torch.{wanted})")
-    if wanted in _WORDS and dtype.partition("x")[0] == "uint8":  # bytes, or structs
-        calls.append(f"np.frombuffer({array}, np.{wanted})")
-        same_bytes = " for the same bytes"
-    if on_device:
-        calls = [f"device.from_numpy({call})" for call in calls]
-    return f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}" if calls else ""
+        return self._refusal(f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1))
 
 
 # -- The copies of the host arrays of a launch.
-
-
-#: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as overlapping.
-_MAX_WORK = 10_000
 
 
 class Transfer:
@@ -451,20 +263,7 @@ def _same(one: HostView, other: HostView) -> bool:
     return first.shape == second.shape and first.strides == second.strides
 
 
-def overlap(one: HostView, other: HostView) -> bool:
-    """Return whether two host arrays share bytes, or may."""
-    if not np.may_share_memory(one.array, other.array):
-        return False
-    try:
-        return bool(np.shares_memory(one.array, other.array, max_work=_MAX_WORK))  # type: ignore[arg-type]  # any int will do
-    except np.exceptions.TooHardError:
-        return True
-
-
 # -- The repeated call with host arrays: what `KernelCall` has checked once is not asked again.
-
-#: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs with OpenCL.
-_LONG = 1e-3
 
 
 class HostCall:
@@ -559,7 +358,7 @@ class HostCall:
             stream.synchronize()  # an interrupt ends it, and not the wait of a copy
         for memory, data in results:
             device.read(memory, data, stream)
-        self._is_long = perf_counter() - start > _LONG
+        self._is_long = perf_counter() - start > LONG
         return result
 
 

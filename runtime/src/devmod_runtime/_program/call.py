@@ -7,19 +7,21 @@ from functools import partial
 from itertools import combinations, pairwise
 from math import inf
 from threading import RLock
+from time import perf_counter
 
+from devmod import Param
 from devmod._arrays.elements import bytes_of
-from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
 from devmod.errors import LaunchError
 from devmod_readers.programs import Array, ExpressionError, Sampler, bind_lengths, evaluate
 from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.host import HostView, host_view
+from devmod_runtime._device.host import HostView
 from devmod_runtime._device.image import Image
-from devmod_runtime._device.stream import Stream, current_stream
+from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
-from devmod_runtime._launch.call import choose_stream, overlap
+from devmod_runtime._launch.arguments import Argument
+from devmod_runtime._launch.checked_call import LONG, CheckedCall, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._program.plan import LaunchPlan, Shapes, clear, unwritten
 from devmod_runtime._program.temporaries import StreamMemory, memory_of
@@ -38,7 +40,24 @@ else:
     from devmod._util.numpy import np
 
 
-class CheckedProgramCall:
+class ProgramArgument(Argument):
+    """An array or an image of a program. The type of its elements is exact, since its shape counts them."""
+
+    def __init__(self, number: int, declared: Array) -> None:
+        kind, type_ = ("image", "2d") if declared.format else ("buffer", declared.type)
+        param = Param(declared.name, kind, type_, format=declared.format)
+        super().__init__(number, param, declared.type, declared.role != "input", False, None, None)
+        self.label = f"the argument {declared.name!r}"
+
+    @property
+    def element(self) -> str:
+        return self.type
+
+    def accepts_type(self, dtype: str) -> bool:
+        return dtype == self.type
+
+
+class CheckedProgramCall(CheckedCall):
     """A checked call. The constructor launches nothing.
 
     Parameters
@@ -55,11 +74,13 @@ class CheckedProgramCall:
         Whether the outputs that are given are new memory.
     """
 
+    _taker, _device_label = "program", "the program"
+    _copies_images = True
+
     def __init__(self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False, new: bool = False) -> None:
-        self._is_new, self._has_views = new, False
-        self._function, self._device, self._given, self._is_chosen = function, function.device, values, function.fixed
-        self._launcher = next(iter(function.functions.values()))._launcher
-        self._adopted: list[Stream | None] = []
+        launcher = next(iter(function.functions.values()))._launcher
+        super().__init__(function, launcher, function.device if function.fixed else None)
+        self._given, self._is_new, self._has_views = values, new, False
         #: For each input, update and output a device array, an image, the view of a host array, or None for an output that is not given.
         self._arrays: list[Any] = []
         self._scalars = {name: function.scalar(each, values[name]) for name, each in function.scalars.items()}
@@ -67,26 +88,41 @@ class CheckedProgramCall:
         self._usages: list[tuple[str, object]] = []
         lengths: list[tuple[int, ...] | None] = []
         is_written = self._has_host_arrays = self._returns_device_arrays = False
-        for name, declared in function.arrays.items():
-            value, shape = values.get(name), None
-            if value is not None or declared.role != "output":
+        for argument, declared in zip(function.arguments, function.arrays.values(), strict=True):
+            given, taken, shape = values.get(declared.name), None, None
+            if given is not None or declared.role != "output":
                 try:
-                    value, shape = self._take(declared, value, bound)
+                    taken = self._take(argument, given, bound)
+                    shape = taken.shape
+                    if type(taken) is HostView:
+                        self._has_host_arrays = True
+                        shape = self._lengths(declared, taken) if declared.format else shape
+                    else:
+                        #: Whether the outputs that the call allocates are device arrays.
+                        self._returns_device_arrays = True
+                        if declared.format:
+                            if (taken.format, len(shape), taken.layers) != (declared.format, 2, 0):
+                                raise ConversionError(Image.mismatch(taken, argument.image, self._taker))
+                            if taken.usage is not None:
+                                self._usages.append((declared.name, taken.usage))
+                            shape = shape[::-1]
+                        else:
+                            self._has_views |= taken._root is not None
+                            if taken.read_only or (taken._offset and taken.misaligned):
+                                self._memory(argument, given, taken)
                 except ConversionError as error:
-                    raise function.error(f"the argument {name!r} {error}", name) from None
-                if type(value) is HostView:
-                    self._has_host_arrays = True
-                else:
-                    #: Whether the outputs that the call allocates are device arrays.
-                    self._returns_device_arrays = True
-                if declared.role != "input":
-                    is_written = True
-            self._arrays.append(value)
+                    raise self._error(argument, error) from None
+                is_written |= argument.written
+            self._arrays.append(taken)
             lengths.append(shape)
+        if self._device is None:
+            self._device = function.device
+        elif self._device is not function.device:
+            function = self._function = function.module._function_on(function.name, self._device)
         if is_written:
             self._check_overlaps()
-        function = self._function
-        self._stream = self._choose_stream(stream, bound)
+        own_stream = None if stream is None else self._open_stream(stream)
+        self._stream, _ = self._choose_stream(self._device, own_stream, bound)
         sizes = [self._scalars[name] for name in function.sizes]
         self._key = (*lengths, *sizes, *self._usages, self._stream, self._device.generation, new)
         self._plan = None if bound else function._plans.get(self._key)
@@ -94,82 +130,33 @@ class CheckedProgramCall:
 
     # -- the arguments
 
-    def _take(self, declared: Array, value: Any, bound: bool) -> tuple[DeviceArray | Image | HostView, tuple[int, ...]]:
-        """Return an array or an image of the call, and its lengths. Raise ConversionError with the end of a sentence."""
-        if type(value) is not DeviceArray and not isinstance(value, Image):
-            adopted = self._launcher.adopt(value)
-            if adopted is None:
-                return self._take_host(declared, value, bound)
-            value, stream = adopted
-            self._adopted.append(stream)
-            if isinstance(value, Image):
-                self._usages.append((declared.name, value.usage))
-        if isinstance(value, Image) is not bool(declared.format):
-            raise ConversionError(f"is {describe_value(value)}; expected {'an image' if declared.format else 'an array'}")
-        if value.device is not self._device and not self._is_chosen and value.device.kind == self._function.kind:
-            self._function, self._device = self._function.module._function_on(self._function.name, value.device), value.device
-        self._is_chosen = True
-        if value.device is not self._device:
-            advice = "call f.on(array.device), or copy it through the host: pass array.numpy()"
-            raise ConversionError(f"is on {value.device}, and the program runs on {self._device}; {advice}")
-        if isinstance(value, Image):
-            if (value.format, len(value.shape), value.layers) != (declared.format, 2, 0):
-                raise ConversionError(f"is an image of {value.format}; expected one of {declared.format} with two dimensions")
-            lengths: tuple[int, ...] = (value.shape[1], value.shape[0])
-        else:
-            self._has_views |= value._root is not None
-            if value.dtype != declared.type:
-                raise ConversionError(f"is an array of {value.dtype}; expected {declared.type}")
-            if value.misaligned:
-                raise ConversionError(value.misaligned)
-            if value.read_only and declared.role != "input":
-                raise ConversionError("is read-only, and the program writes to it")
-            lengths = value.shape
-        return value, lengths
-
-    def _take_host(self, declared: Array, value: Any, bound: bool) -> tuple[HostView, tuple[int, ...]]:
-        view = host_view(value)
-        if view is None:
-            raise ConversionError(f"is {describe_value(value)}; expected an array of {declared.type}")
-        if bound:
-            raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
-        if view.dtype != declared.type or view.packed:
-            advice = f": array.astype(np.{declared.type})" if hasattr(value, "astype") else ""
-            if type(value).__module__ == "torch":
-                advice = f": array.to(torch.{declared.type})"
-            raise ConversionError(f"is an array of {view.dtype}; expected {declared.type}{advice}")
-        if declared.role != "input" and (problem := view.write_problem):
-            raise ConversionError(f"{problem}, and the program writes to it")
+    def _lengths(self, declared: Any, view: HostView) -> tuple[int, ...]:
+        """Return the height and the width of an image that is given as a host array. Raise ConversionError if it cannot be one."""
         shape = view.shape
-        if declared.texel is not None:
-            channels = declared.texel.channels
-            if len(shape) != 2 + (channels > 1) or (channels > 1 and shape[2] != channels):
-                expected = f"(height, width, {channels})" if channels > 1 else "(height, width)"
-                raise ConversionError(f"has the shape {shape}; expected {expected} for an image of {declared.format}")
-            shape = shape[:2]
-            if not view.nbytes:
-                raise ConversionError(f"has the shape {view.shape}, and an image has lengths of 1 or more")
-        return view, shape
+        channels = declared.texel.channels
+        if len(shape) != 2 + (channels > 1) or (channels > 1 and shape[2] != channels):
+            expected = f"(height, width, {channels})" if channels > 1 else "(height, width)"
+            raise ConversionError(f"has the shape {shape}; expected {expected} for an image of {declared.format}")
+        if not view.nbytes:
+            raise ConversionError(f"has the shape {shape}, and an image has lengths of 1 or more")
+        return shape[:2]
 
     def _check_overlaps(self) -> None:
         """Raise ArgumentError if an array that the program writes has memory of another argument."""
-        groups: dict[int, list[tuple[Array, Any]]] = {}
-        for declared, value in zip(self._function.arrays.values(), self._arrays, strict=True):
+        groups: dict[int, list[tuple[Argument, Any]]] = {}
+        for argument, value in zip(self._function.arguments, self._arrays, strict=True):
             if value is None:
                 continue
             memory = value._base.memory if isinstance(value, DeviceArray) else None if isinstance(value, HostView) else value
             if self._adopted and memory is not None:
                 memory = self  # arrays and images of other libraries have objects of their own for the same memory
-            groups.setdefault(id(memory), []).append((declared, value))
+            groups.setdefault(id(memory), []).append((argument, value))
         for group in groups.values():
             if len(group) > _FEW and not _may_overlap(group):
                 continue
-            for (other, second), (declared, value) in combinations(group, 2):
-                if (declared.role, other.role) == ("input", "input"):
-                    continue
-                if overlap(value, second) if isinstance(value, HostView) else _share_bytes(value, second):
-                    text = f"the arguments {other.name!r} and {declared.name!r} overlap, and the program writes to one of them"
-                    raise self._function.error(text, declared.name)
+            for (first, one), (second, two) in combinations(group, 2):
+                if (first.written or second.written) and (overlap(one, two) if isinstance(one, HostView) else _share_bytes(one, two)):
+                    raise self._overlap(first, second)
 
     def _new_shapes(self, given: Sequence[tuple[int, ...] | None]) -> Shapes:
         """Return the lengths of all arrays for those of the call. Check those that are expressions."""
@@ -200,23 +187,11 @@ class CheckedProgramCall:
                 raise function.error(f"the argument {name!r} has the shape {lengths[name]}, and the program returns {wanted}", name)
         return shapes
 
-    def _choose_stream(self, given: Any, bound: bool) -> Stream:
-        function, device = self._function, self._device
-        stream = given
-        if given is not None and not isinstance(given, Stream):
-            stream = self._launcher.adopt_stream(given)
-        if given is not None and (stream is None or stream.device is not device):
-            got = describe_value(given) if stream is None else f"a stream of {stream.device}"
-            raise function.error(f"stream= is {got}; expected one of {device}", "stream")
-        current = current_stream(device) if given is None else stream
-        chosen, self._must_wait = choose_stream(device, current, self._adopted, is_given=given is not None, bound=bound)
-        return chosen
-
     # -- the launches
 
     def run(self) -> Any:
         """Launch, and return the outputs."""
-        function, stream = self._function, self._stream
+        function, stream, start = self._function, self._stream, perf_counter()
         arrays, slots, results = [], [], []
         for declared, value in zip(function.arrays.values(), self._arrays, strict=True):
             array = self._new(declared) if value is None else self._uploaded(declared, value) if type(value) is HostView else value
@@ -226,11 +201,15 @@ class CheckedProgramCall:
                 results.append(array if value is None else self._given[declared.name])
         self._launch(arrays, slots)
         if self._has_host_arrays:
-            self._copy_back(arrays)
+            for argument, view, array in zip(function.arguments, self._arrays, arrays, strict=True):
+                if type(view) is HostView and argument.written:
+                    view.read_from(self._read, array, stream)
         if self._must_wait:
             stream.synchronize()
         if not self._returns_device_arrays:
             results = [self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each for each in results]
+        if self._plan is not None and (self._has_host_arrays or not self._returns_device_arrays):
+            self._plan.is_long = perf_counter() - start > LONG
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
@@ -308,42 +287,34 @@ class CheckedProgramCall:
             return image
         return DeviceArray(self._device, self._device.upload(view.read(), self._stream), view.shape, declared.type)
 
-    def _copy_back(self, arrays: Sequence[Any]) -> None:
-        for declared, view, array in zip(self._function.arrays.values(), self._arrays, arrays, strict=True):
-            if isinstance(view, HostView) and declared.role != "input" and view.nbytes:
-                self._read(array, view.write_target())
-                view.finish()
-
-    def _read(self, value: Any, out: memoryview) -> None:
+    def _read(self, value: Any, out: memoryview, stream: Stream) -> None:
+        if self._plan is None or self._plan.is_long:
+            stream.synchronize()  # an interrupt ends it, and not the wait of a copy
         if isinstance(value, Image):
-            self._device.read_image(value, out, self._stream)
+            self._device.read_image(value, out, stream)
         else:
-            self._device.read(value.memory, out, self._stream)
+            self._device.read(value.memory, out, stream)
 
     def _to_numpy(self, value: DeviceArray | Image) -> np.ndarray[Any, Any]:
-        result = (
-            np.empty(value.array_shape, value.texel.dtype) if isinstance(value, Image) else np.empty(value.shape, numpy_dtype(value.dtype))
-        )
+        result = np.empty(*(value.array_shape, value.texel.dtype) if isinstance(value, Image) else (value.shape, numpy_dtype(value.dtype)))
         if result.nbytes:
-            self._read(value, bytes_of(result))
+            self._read(value, bytes_of(result), self._stream)
         return result
 
 
 def _share_bytes(one: DeviceArray | Image, other: DeviceArray | Image) -> bool:
     """Return whether arrays and images of one device share memory. An image has all of its allocation."""
-    if isinstance(one, DeviceArray) and isinstance(other, DeviceArray):
-        return one.overlaps(other)
-    first, second = (each.device.place(each.memory if isinstance(each, Image) else each._base.memory) for each in (one, other))
-    return first[0] == second[0]
+    (memory, first, end), (other_memory, other_first, other_end) = _span(one), _span(other)
+    return memory == other_memory and first < other_end and other_first < end
 
 
 #: The most arrays of which each is compared with all others at once.
 _FEW = 16
 
 
-def _may_overlap(arrays: Sequence[tuple[Array, Any]]) -> bool:
+def _may_overlap(arrays: Sequence[tuple[Argument, Any]]) -> bool:
     """Return whether two arrays may share bytes, by their first and last ones. Equal inputs are one."""
-    spans = sorted({(*_span(value), -1 if declared.role == "input" else number) for number, (declared, value) in enumerate(arrays)})
+    spans = sorted({(*_span(value), number if argument.written else -1) for number, (argument, value) in enumerate(arrays)})
     return any(one[0] == two[0] and two[1] < one[2] for one, two in pairwise(spans))
 
 

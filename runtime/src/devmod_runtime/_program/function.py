@@ -15,7 +15,7 @@ from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.scalars import packer
-from devmod_runtime._program.call import CheckedProgramCall
+from devmod_runtime._program.call import CheckedProgramCall, ProgramArgument
 from devmod_runtime._program.plan import steps_of
 
 TYPE_CHECKING = False
@@ -104,6 +104,7 @@ class ProgramFunction(ProcessLocal):
         self.sizes = tuple(sorted(program.size_names))
         module.constants(program, device)  # an error of theirs is one of the look-up
         self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
+        self.arguments = [ProgramArgument(*each) for each in enumerate(self.arrays.values())]
         self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
         self.lifetimes = program.lifetimes()
         self.steps = steps_of(self)
@@ -271,7 +272,7 @@ class ProgramFunction(ProcessLocal):
                 known = [*names, *self.outputs]
                 raise self.error(f"it has no argument {name!r}; it has {list_names(known)}{did_you_mean(name, known)}", name)
             values[name] = value
-        missing = [each for each in names if values.get(each) is None and each not in self.defaults]
+        missing = [each for each in names if each not in values and each not in self.defaults]
         if missing:
             raise self.error(f"it also needs {list_names(missing)}", missing[0])
         return {**self.defaults, **values}

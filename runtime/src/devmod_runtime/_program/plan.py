@@ -348,6 +348,8 @@ class LaunchPlan:
         slots: dict[str, int],
     ) -> None:
         self.shapes, values = shapes, shapes.values
+        #: Whether the last call with host arrays took more than `LONG`, or there was none.
+        self.is_long = True
         numbers: dict[Any, int] = {**slots}
         start = max(slots.values(), default=-1) + 1
         #: What all calls have: constants, samplers and numbers.

@@ -1,0 +1,243 @@
+"""What a call of a kernel and a call of a program do in the same way: they take arrays, images and a stream of one device."""
+
+from __future__ import annotations
+
+from devmod._values.dtypes import NUMBERS, describe_value
+from devmod.backend import ConversionError
+from devmod.errors import ArgumentError, quote_name
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.host import host_view
+from devmod_runtime._device.stream import Stream, current_stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
+    from devmod_runtime._device.device import Device
+    from devmod_runtime._device.host import HostView
+    from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.launcher import Launcher
+else:
+    from devmod._util.numpy import np
+
+#: Seconds. After a call that took longer, the next one waits for the kernel before its copies: 5 µs with OpenCL.
+LONG = 1e-3
+#: The kinds of arguments that are objects of a device other than arrays.
+IMAGES = ("image", "sampler")
+
+
+class CheckedCall:
+    """A call of a kernel or of a program. Its methods raise ConversionError with the end of a sentence about an argument.
+
+    Parameters
+    ----------
+    function, launcher
+        What is called, and the launcher of its kernel, or of one of them.
+    device
+        The only device of the call. None if its stream or its first array decides.
+    """
+
+    #: What takes the arguments, and what decided the device, in messages.
+    _taker, _device_label = "kernel", "the function"
+    #: Whether `on` may find the function for a device of another kind.
+    _has_candidates = True
+    #: Whether an image may be given as a host array.
+    _copies_images = False
+
+    def __init__(self, function: Any, launcher: Launcher, device: Device | None) -> None:
+        self._function, self._launcher = function, launcher
+        self._device: Any = device
+        #: For each array of another library, the stream of its work; None if it is unknown.
+        self._adopted: list[Stream | None] = []
+
+    def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
+        """Return the error of a call for one about an argument."""
+        return self._refusal(f": {argument.label} {error}", argument.name)
+
+    def _refusal(self, text: str, argument: str) -> ArgumentError:
+        function = self._function
+        return ArgumentError(f"{function.label}{text}", kind=self._launcher.kind, function=function.name, argument=argument)
+
+    def _overlap(self, first: Argument, second: Argument) -> ArgumentError:
+        """Return the error for two arguments that share memory, one of which is written."""
+        text = f"overlaps {first.label}, and the {self._taker} writes to one of them; pass a copy of it"
+        return self._error(second, ConversionError(text))
+
+    # -- one argument
+
+    def _take(self, argument: Argument, value: Any, bound: bool) -> Any:
+        """Return an array, an image or a sampler of the device, or the view of a host array, which a prepared launch does not take."""
+        taken = value
+        if not isinstance(value, argument.object_type):
+            adopted = self._launcher.adopt(value)
+            if adopted is None and (argument.kind == "buffer" or self._copies_images):
+                return self._take_host_array(argument, value, bound)
+            taken, stream = adopted or (None, None)
+            if not isinstance(taken, argument.object_type):
+                raise self._unexpected(argument, value)
+            if argument.kind != "sampler":
+                self._adopted.append(stream)
+        if taken.device is not self._device:
+            self._check_device(argument, taken.device)
+        if argument.kind == "buffer" and taken.dtype is not argument.plain_type:
+            self._check_elements(argument, value, taken, getattr(value, "dtype", None))
+        return taken
+
+    def _take_host_array(self, argument: Argument, value: Any, bound: bool) -> HostView:
+        view = host_view(value)
+        if view is None:
+            raise self._unexpected(argument, value)
+        if view.packed:
+            raise ConversionError(
+                f"has elements of {view.dtype}, which have one byte each in NumPy and are packed on a device: pass device.from_numpy(array)"
+            )
+        if view.dtype != argument.plain_type:
+            self._check_elements(argument, value, view, view.array.dtype)
+        if bound:
+            raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
+        if argument.written and (problem := view.write_problem):
+            cast = f", since the cast {quote_name(str(argument.const_cast))} removes its const" if argument.const_cast else ""
+            raise ConversionError(f"{problem}, and the {self._taker} may write to it{cast}; pass a copy, or device.from_numpy(array)")
+        return view
+
+    def _unexpected(self, argument: Argument, value: object) -> ConversionError:
+        return ConversionError(f"is {describe_value(value)}, and the {self._taker} takes {argument.expected}")
+
+    def _check_device(self, argument: Argument, device: Device) -> None:
+        if device.kind != self._launcher.kind:
+            advice = f"make it on a device of kind {self._launcher.kind}"
+            if argument.kind not in IMAGES:
+                on_device = "call f.on(array.device), which takes the candidate for that device, or " if self._has_candidates else ""
+                advice = f"{on_device}copy it through the host: pass array.numpy()"
+            raise ConversionError(f"is on {device}; {advice}")
+        if self._device is None:
+            self._device, self._device_label = device, argument.label
+        elif self._device is not device:
+            raise ConversionError(
+                f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: copy the array through "
+                "the host"
+            )
+
+    def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
+        """Return the memory of a device array, which is `value` or of it. Raise ConversionError if it cannot be accessed."""
+        if array.misaligned:
+            raise ConversionError(array.misaligned)
+        if array.read_only and argument.written:
+            raise ConversionError(
+                f"is {describe_value(value)} that is read-only, and the {self._taker} may write to it; pass an array that kernels may "
+                "write to"
+            )
+        return array.memory
+
+    def _check_elements(self, argument: Argument, value: object, array: DeviceArray | HostView, own_dtype: Any) -> None:
+        """Check the elements of an array, which is `value` or of it. `own_dtype` is its type in its library."""
+        if argument.layout is not None:
+            argument.layout.check(own_dtype, argument.number)
+        dtype, shape, nbytes = array.dtype, array.shape, array.nbytes
+        if not argument.accepts_type(dtype):
+            conversion = _conversion(argument, dtype, value)
+            raise ConversionError(f"is an array of {dtype}, and the {self._taker} takes {argument.type_text}{conversion}")
+        if argument.lacks_padding(dtype, shape):
+            expected = (*(shape if dtype == argument.type else shape[:-1]), 4)
+            raise ConversionError(
+                f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "
+                f"array of {argument.element} of shape {expected}, whose last column the kernel does not read"
+            )
+        if dtype != "void" and nbytes % argument.unit:
+            each = f"{argument.type} of {argument.unit} bytes" if argument.type_text == argument.type else argument.type_text
+            raise ConversionError(f"has {nbytes} bytes, which is not a whole number of {each}")
+        if nbytes < argument.size:
+            raise ConversionError(
+                f"has {nbytes} bytes, and the kernel declares {argument.size}; pass an array of {argument.size} bytes or more"
+            )
+
+    # -- stream and device
+
+    def _open_stream(self, stream: Any) -> Stream:
+        """Return the stream that a call gives. It is of the call's device, or decides it."""
+        result: Any = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
+        is_of_kind = result is not None and result.device.kind == self._launcher.kind
+        if is_of_kind and self._device in (None, result.device):
+            if self._device is None:
+                self._device, self._device_label = result.device, "the stream"
+            return result  # type: ignore[no-any-return]
+        problem = f"{self._device_label} is on {self._device}" if is_of_kind else f"expected a stream of kind {self._launcher.kind}"
+        got = describe_value(stream) if result is None else f"a stream of {result.device}"
+        raise self._refusal(f" was given stream=, which is {got}: {problem}", "stream")
+
+    def _choose_stream(self, device: Device, given: Stream | None, bound: bool) -> tuple[Stream, Stream | None]:
+        """Return the stream of the call, which waits for its end if necessary. Delay it until other libraries' work is done.
+
+        Parameters
+        ----------
+        device, given
+            The device, and the stream that the call names, or None.
+        bound
+            Whether the call is for a prepared launch.
+
+        Returns
+        -------
+        tuple
+            The stream, and the one that the call names or else the device's current one; None without one.
+        """
+        adopted, is_given = self._adopted, given is not None
+        current = current_stream(device) if given is None else given
+        stream = current or next(filter(None, adopted), None) or device.default_stream
+        if not is_given and not bound:
+            for each in dict.fromkeys(adopted):
+                if each is not None and each is not stream:
+                    stream.wait(each.record())
+        # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
+        # known stream needs no wait if the caller passes stream=: the caller then orders the work.
+        self._must_wait = bool(adopted) and any(each is not stream if each is not None else not is_given for each in adopted)
+        return stream, current
+
+
+#: The types by which OpenCL C and C read the bytes of any array, as in ``global char *``.
+_BYTES = ("int8", "uint8")
+#: The types by which a shader reads the bytes of what its language has no type for.
+_WORDS = frozenset({"uint16", "uint32", "uint64"})
+
+
+def _conversion(argument: Argument, dtype: str, value: object) -> str:
+    """Return how to convert an array to the kernel's element type, as the end of a message; "" if its library cannot."""
+    wanted = argument.element
+    on_device = isinstance(value, DeviceArray)
+    array = "array.numpy()" if on_device else "array"
+    calls = []
+    # Bytes and memoryviews, without astype, may have the right numbers under another type.
+    same_bytes = ""
+    if on_device or hasattr(value, "astype"):
+        if wanted in _BYTES and dtype not in _BYTES:
+            # A cast of floats to bytes destroys them. Integers may be meant by their numbers or by their bytes.
+            calls += [f"{array}.astype(np.{wanted})"] if "int" in dtype and dtype in NUMBERS else []
+            calls.append(f"{array}.view(np.{wanted})")
+            same_bytes = " for the same bytes"
+        elif dtype[:7] == "complex":
+            calls.append(f"{array}.view(np.float{int(dtype[7:]) // 2})")
+        elif wanted in NUMBERS and dtype in NUMBERS:
+            calls.append(f"{array}.astype(np.{wanted})")
+    elif wanted not in _BYTES and wanted in NUMBERS and type(value).__module__ == "torch":
+        calls.append(f"{array}.to(torch.{wanted})")
+    if wanted in _WORDS and dtype.partition("x")[0] == "uint8":  # bytes, or structs
+        calls.append(f"np.frombuffer({array}, np.{wanted})")
+        same_bytes = " for the same bytes"
+    if on_device:
+        calls = [f"device.from_numpy({call})" for call in calls]
+    return f"; convert it before the call: array = {', or '.join(calls)}{same_bytes}" if calls else ""
+
+
+#: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as overlapping.
+_MAX_WORK = 10_000
+
+
+def overlap(one: HostView, other: HostView) -> bool:
+    """Return whether two host arrays share bytes, or may."""
+    if not np.may_share_memory(one.array, other.array):
+        return False
+    try:
+        return bool(np.shares_memory(one.array, other.array, max_work=_MAX_WORK))  # type: ignore[arg-type]  # any int will do
+    except np.exceptions.TooHardError:
+        return True
