@@ -10,12 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from devmod import Function
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
-    from devmod_runtime._launch.call import KernelCall
-    from devmod_runtime._launch.function import Function
     from devmod_runtime._launch.launcher import Kernel
-    from devmod_runtime._program.call import CheckedProgramCall
 
     Queue = Callable[..., Any]
 
@@ -31,8 +29,8 @@ class Opening:
         The classes of the calls of kernels and programs. Nothing is cached unless `kernel_call` is `KernelCall`.
     """
 
-    kernel_call: Callable[..., KernelCall]
-    program_call: Callable[..., CheckedProgramCall]
+    kernel_call: Callable[..., Any]
+    program_call: Callable[..., Any]
 
     @staticmethod
     def build(function: Function, device: Device) -> Kernel:

@@ -172,7 +172,7 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"bind needs its outputs by name: {list_names(missing)}", missing[0])
         check_driver(self.kind)
         try:
-            return Opening.program_call(self, values, stream, bound=True).bound()
+            return Opening.program_call(self, values, stream, bound=True).bound()  # type: ignore[no-any-return]
         except LaunchError as error:
             self.add_name(error)
             raise
