@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -422,6 +423,120 @@ def test_profiles_begin_and_end_while_other_threads_call() -> None:
         for each in threads:
             each.join()
     assert len(counts) == 2
+
+
+def test_an_observer_replaces_no_private_method() -> None:
+    with devmod.guard():
+        pass  # it imports the part of programs
+    modules = [module for name, module in sys.modules.items() if name.startswith("devmod_runtime._")]
+    owners = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
+
+    def attributes() -> set[tuple[str, str, int]]:
+        return {(owner.__qualname__, name, id(value)) for owner in owners for name, value in vars(owner).items()}
+
+    before = attributes()
+    with devmod.guard(), devmod.profile():
+        replaced = {name for _, name, _ in attributes() - before}
+    assert {each for each in replaced if each.startswith("_")} == {"__call__", "__init_subclass__"}
+    assert attributes() == before
+
+
+@pytest.mark.parametrize("made", ["a call", "a call with a host array", "a program", "a prepared launch", "a prepared program"])
+def test_a_profile_that_begins_in_a_call_has_the_next_one_and_none_after_it(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, module = devmod.device("opencl"), devmod.compile(SOURCE, "opencl")
+    steps = ["add(x=x, v=1, threads=n)", "add(x=x, v=1, threads=n - 1)"]
+    functions = {"kernel": module["add"], "program": devmod.program("p", module, updates=["x: float32[n]"], steps=steps)["p"]}
+    x, kernel, stack, p = device.zeros(64, "float32"), type(functions["kernel"].open(device)), ExitStack(), devmod.profile()
+    cases: dict[str, tuple[str, Any, int, Callable[[], Any]]] = {
+        "a call": ("kernel", (Function, "keep_caller"), 1, lambda f: f(x, 1.0, threads=64)),
+        "a call with a host array": ("kernel", (Function, "keep_caller"), 1, lambda f: f(np.zeros(64, "float32"), 1.0, threads=64)),
+        "a program": ("program", (kernel, "caller"), 2, lambda f: f(x)),
+        "a prepared launch": ("kernel", (kernel, "prepare"), 1, lambda f: f.bind(x, 1.0, threads=64)),
+        "a prepared program": ("program", (kernel, "prepare"), 2, lambda f: f.bind(x)),
+    }
+    name, (owner, method), number, call = cases[made]
+    function, original, calls = functions[name], getattr(owner, method), iter(range(1, 99))
+
+    def begins(*args: Any) -> Any:
+        if next(calls) == number:  # as in another thread
+            stack.enter_context(p)
+        return original(*args)
+
+    monkeypatch.setattr(owner, method, begins)
+    result = call(function)
+    repeat = result if isinstance(result, Launch) else lambda: call(function)
+    count = sum(each.action == "launch" for each in p.records)
+    with stack:
+        repeat()
+    assert sum(each.action == "launch" for each in p.records) - count == (2 if made == "a program" else 1)
+    length = len(p.records)
+    repeat()
+    assert len(p.records) == length
+
+
+def test_a_profile_has_the_launches_of_a_program_of_several_modules() -> None:
+    steps, x = ["add(x=x, v=1, threads=n)"], devmod.device("opencl").zeros(64, "float32")
+    modules = [devmod.program("p", devmod.compile(SOURCE, "opencl"), updates=["x: float32[n]"], steps=steps) for _ in range(2)]
+    function = devmod.bundle(*modules)["p"]
+    function(x)
+    with devmod.profile() as p:
+        function(x)
+    assert [each.name for each in p.records if each.action in ("launch", "call")] == ["p: add", "p"]
+
+
+def test_a_launch_that_is_prepared_while_a_profile_begins_is_recorded() -> None:
+    p, stack = devmod.profile(), ExitStack()
+
+    class Number(float):
+        @property
+        def nbytes(self) -> int:
+            if waiting:  # the first profile asks it
+                stack.enter_context(waiting.pop())
+            return 0
+
+    waiting = [p]
+    with devmod.profile(), stack:
+        launch = devmod.compile(SOURCE, "opencl")["add"].bind(devmod.device("opencl").zeros(64, "float32"), Number(1), threads=64)
+        launch()
+    assert [each.action for each in p.records if each.action == "launch"] == ["launch"]
+
+
+def test_a_guard_that_begins_in_a_call_finds_the_next_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = devmod.compile("__kernel void put(__global char *x, int at) { x[at] = 1; }", "opencl")["put"]
+    device, stack, original = devmod.device("opencl"), ExitStack(), Function.keep_caller
+    x = device.zeros(128, "int8")
+    monkeypatch.setattr(Function, "keep_caller", lambda *args: (stack.enter_context(devmod.guard()), original(*args)))
+    put(x, 1, threads=1)
+    monkeypatch.undo()
+    with stack:
+        for at in (129, 1, 129):  # no call is kept for the next one
+            with pytest.raises(devmod.GuardError) if at > 128 else nullcontext():
+                put(device.zeros(128, "int8"), at, threads=1)
+
+
+def test_a_call_has_no_frame_of_an_observer_that_has_ended() -> None:
+    device, module = devmod.device("opencl"), devmod.compile(SOURCE, "opencl")
+    add, x, h = module["add"], device.zeros(64, "float32"), np.zeros(64, "float32")
+    program = devmod.program("p", module, updates=["x: float32[n]"], steps=["add(x=x, v=1, threads=n)"] * 2)["p"].on(device)
+    launch, prepared = add.bind(x, 1.0, threads=64), program.bind(x)
+    calls = (lambda: add(x, 1.0, threads=64), lambda: add(h, 1.0, threads=64), launch, lambda: program(x), lambda: program(h), prepared)
+
+    def frames(call: Callable[[], object]) -> int:
+        count = []
+        for _ in range(4):
+            call()
+        sys.setprofile(lambda frame, event, argument: count.append(frame) if event == "call" else None)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        return len(count)
+
+    before = [frames(each) for each in calls]
+    with devmod.guard(), devmod.profile():
+        during = [frames(each) for each in calls]
+    assert all(one < two for one, two in zip(before, during, strict=True))
+    assert [frames(each) for each in calls] == before
 
 
 def test_a_profile_is_used_once() -> None:

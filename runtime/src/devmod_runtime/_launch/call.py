@@ -13,6 +13,7 @@ from devmod_runtime._device.host import HostView, plain_array
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.checked_call import IMAGES, LONG, CheckedCall, overlap
+from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
 from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
@@ -43,6 +44,8 @@ class KernelCall(CheckedCall):
         The function and its arguments in the kernel's order, as for `Function.__call__`.
     bound
         Whether the call is for a prepared launch, which supports no host arrays.
+    program
+        The name of the program of which the call is a step.
 
     Attributes
     ----------
@@ -72,8 +75,11 @@ class KernelCall(CheckedCall):
         shared_memory: Any,
         *,
         bound: bool = False,
+        program: str = "",
     ) -> None:
         check_driver(function._launcher.kind)
+        # Taken before `Opening` is asked: if an observer begins or ends later, the function has others.
+        callers, host_calls = function._callers, function._host_calls
         super().__init__(function, function._launcher, function._rules.device)
         self._has_candidates = function._rules.resolve is not None
         self.function = function
@@ -106,15 +112,17 @@ class KernelCall(CheckedCall):
             if bound and function._packs:
                 expand(function._packs, device, self.values)
             if not bound:
-                # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
-                plain = not has_launch_values and shared_memory == 0
-                key_device = device if function._first_buffer >= 0 else None
-                # As ints: an object of a call may have another value in the next one.
-                dims = request.given(grid, block, threads)
-                key = (key_device, *dims, current) if plain else (device, config, self.stream)
-                self.enqueue = function.caller(key, self.kernel, self.stream, self.shape, set_sizes)
-                if plain and self.transfers:
-                    function.keep_host_call(self, args, dims, stream)
+                enqueue = function.caller(self.kernel, self.stream, self.shape, set_sizes)
+                name, own = (f"{program}: {function.name}", args) if program else (function.name, None)
+                self.enqueue = Opening.queue(enqueue, name, self.stream, own)
+                if Opening.kernel_call is KernelCall and not program and not has_launch_values and shared_memory == 0:
+                    # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
+                    key_device = device if function._first_buffer >= 0 else None
+                    # As ints: an object of a call may have another value in the next one.
+                    dims = request.given(grid, block, threads)
+                    function.keep_caller(self, callers, (key_device, *dims, current))
+                    if self.transfers:
+                        function.keep_host_call(self, host_calls, args, dims, stream)
 
     def launch(self) -> Any:
         """Launch once and return what the function returns. With host arrays, wait and copy back."""
@@ -127,6 +135,10 @@ class KernelCall(CheckedCall):
         if self._must_wait:
             self.stream.synchronize()
         return result
+
+    def checked(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a prepared launch with what is done before and after it."""
+        return launch
 
     def _launch_with_host_arrays(self, stream: Stream) -> Any:
         device = stream.device

@@ -22,8 +22,8 @@ from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod._values.info import block_text
 from devmod._values.param import type_text
-from devmod.backend import Once, constants_of, environment_text, escape, fits, requirements, tag_problem
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, LaunchError, did_you_mean, list_names
+from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
+from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.device_array import DeviceArray
@@ -33,6 +33,7 @@ from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes, Signature
 from devmod_runtime._launch.call import HostCall, KernelCall
 from devmod_runtime._launch.config import LaunchConfigReader
+from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument, getter
 from devmod_runtime._launch.packs import with_packs
 
@@ -156,8 +157,7 @@ class Rules(NamedTuple):
     payload: tuple[str, Binary] | None = None
 
 
-#: The number of launch configurations that a function caches.
-_MAX_CALLERS = 256
+Opening.kernel_call = KernelCall
 #: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks such values.
 _NO_SHARED_MEMORY = 0
 
@@ -310,7 +310,7 @@ class Function(ProcessLocal):
             except KeyError:  # the first call of this form, a wrong name, or a record that has no value for one of its keys
                 pass
             if ordered is None:
-                return KernelCall(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
+                return Opening.kernel_call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
             args = ordered
         if shared_memory is _NO_SHARED_MEMORY:
             values = [*args]
@@ -353,7 +353,7 @@ class Function(ProcessLocal):
                 converted = host_call.values_of(args) if host_call is not None else None
                 if host_call is not None and converted is not None:
                     return host_call.launch(converted)
-        return KernelCall(self, args, grid, block, threads, stream, shared_memory).launch()
+        return Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
         self,
@@ -381,44 +381,41 @@ class Function(ProcessLocal):
             As in a call. A host array is an ArgumentError.
         """
         args = self._arrange(args, keywords)
-        call = KernelCall(self, args, grid, block, threads, stream, shared_memory, bound=True)
-        return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
+        call = Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory, bound=True)
+        return Launch(self, call.kernel, call.stream, call.shape, call.values, args, call.checked)
 
     def caller(
-        self,
-        key: tuple[Any, ...],
-        kernel: Kernel,
-        stream: Stream,
-        shape: Any,
-        set_sizes: Callable[[list[Any]], None] | None,
+        self, kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
     ) -> Callable[[list[Any]], Any]:
-        """Return the function that queues a launch, and cache it under `key` for the next plain call."""
+        """Return the function that queues a launch."""
         enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
         if self._packs:
             enqueue = with_packs(self._packs, stream.device, enqueue)
         if set_sizes is not None:
             enqueue = _with_sizes(set_sizes, enqueue)
-        if len(self._callers) >= _MAX_CALLERS:
-            self._callers.clear()
-        self._callers[key] = kernel.plain_caller(stream, shape, self._signature.arguments) if self._checked_by_kernel else enqueue
         return enqueue
 
-    def keep_host_call(self, call: KernelCall, args: Sequence[Any], dims: tuple[Any, ...], stream: Any) -> None:
+    def keep_caller(self, call: KernelCall, callers: dict[Any, Any], key: tuple[Any, ...]) -> None:
+        """Cache the function that queues a launch for the next plain call with the key."""
+        enqueue = call.enqueue
+        if self._checked_by_kernel:
+            plain = call.kernel.plain_caller(call.stream, call.shape, self._signature.arguments)
+            enqueue = Opening.queue(plain, self.name, call.stream, None)
+        keep(callers, key, enqueue)
+
+    def keep_host_call(
+        self, call: KernelCall, host_calls: dict[Any, HostCall], args: Sequence[Any], dims: tuple[Any, ...], stream: Any
+    ) -> None:
         """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
         arrays = HostCall.find_arrays(call, args)
-        if not arrays or not (stream is call.stream or (stream is None and not is_in_stream())):
-            return
-        if len(self._host_calls) >= _MAX_CALLERS:
-            self._host_calls.clear()
-        self._host_calls[*dims, stream, environment_text(VARIABLE)] = HostCall(call, arrays)
+        if arrays and (stream is call.stream or (stream is None and not is_in_stream())):
+            keep(host_calls, (*dims, stream, environment_text(VARIABLE)), HostCall(call, arrays))
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
         args, plan = self._order.arrange(args, keywords)
         if plan is not None:
-            if len(self._plans) >= _MAX_CALLERS:
-                self._plans.clear()
-            self._plans[tuple(keywords)] = plan
+            keep(self._plans, tuple(keywords), plan)
         return args
 
     @property
@@ -530,17 +527,11 @@ class Function(ProcessLocal):
         """
         check_driver(self._launcher.kind)
         target = device if device is not None else self.default_device()
-        return self._kernels.get(target, lambda: self._build(target))
+        return self._kernels.get(target, lambda: Opening.build(self, target))
 
-    def _forget_launches(self) -> None:
-        """Let the next call ask for its callers again."""
-        self._callers.clear()
-        self._host_calls.clear()
-
-    def _build(self, device: Device) -> Kernel:
-        if problem := fits(requirements(self._signature.interface, self._launcher.format), device.capabilities):
-            raise DeviceNotFoundError(f"{self.label} {problem}", kind=self._launcher.kind, function=self.name)
-        return self._launcher.kernel(device)
+    def reopen(self) -> None:
+        """Let the next call ask `Opening` again."""
+        self._callers, self._host_calls = {}, {}
 
     def default_device(self) -> Device:
         """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``, or else the backend's choice.
@@ -645,7 +636,7 @@ class Launch(ProcessLocal):
 
     # `__call__` is a slot with the kernel's own callable: if that is a C function, a launch runs no Python code. A method `__call__`
     # costs 110 ns more, a sixth of the whole launch.
-    __slots__ = ("__call__", "__weakref__", "_kernel", "_shape", "_values", "function", "stream")
+    __slots__ = ("__call__", "__weakref__", "_kernel", "_queue", "_shape", "_time", "_values", "function", "stream")
 
     if TYPE_CHECKING:
         function: Function
@@ -654,16 +645,31 @@ class Launch(ProcessLocal):
         def __call__(self) -> object: ...
 
     def __init__(
-        self, function: Function, kernel: Kernel, stream: Stream, shape: Any, values: Sequence[Any], arguments: Sequence[Any]
+        self,
+        function: Function,
+        kernel: Kernel,
+        stream: Stream,
+        shape: Any,
+        values: Sequence[Any],
+        arguments: Sequence[Any],
+        checked: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda launch: launch,
     ) -> None:
         self.function, self._kernel, self.stream, self._shape = function, kernel, stream, shape
         #: The kernel's values, and the arguments, which own them.
         self._values = (values, arguments)
-        prepared = _launch_nothing if shape is None else kernel.prepare(stream, shape, values)
-        # A method-wrapper raises TypeError for arguments.
-        call = prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
-        object.__setattr__(self, "__call__", call)
+        self._time = checked(partial(kernel.time, stream, shape, values))
+        prepared = _launch_nothing if shape is None else checked(kernel.prepare(stream, shape, values))
+        #: What a call does without an observer. A method-wrapper raises TypeError for arguments.
+        self._queue = prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
         _references.add(ref(self, _references.discard))
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Ask `Opening` again."""
+        queue = None
+        while queue is not Opening.queue:  # another thread may begin or end an observer
+            queue = Opening.queue
+            object.__setattr__(self, "__call__", queue(self._queue, self.function.name, self.stream, self._values[1]))
 
     def time(self) -> float:
         """Launch once, wait, and return the seconds that the launch took on the device (0.0 for an empty grid).
@@ -674,7 +680,7 @@ class Launch(ProcessLocal):
             The driver refuses the launch or reports a fault.
         """
         _fork.check_driver(self.function.kind)
-        return 0.0 if self._shape is None else self._kernel.time(self.stream, self._shape, self._values[0])
+        return 0.0 if self._shape is None else self._time()
 
     def __repr__(self) -> str:
         return f"<Launch of {self.function!r} on {self.stream.device}>"
@@ -710,9 +716,10 @@ def _refuse_in_child() -> None:
         if function is None or not _fork.is_inherited(function.kind):
             continue
         if isinstance(each, Launch):
-            object.__setattr__(each, "__call__", partial(_fork.check_driver, function.kind))
+            each._queue = partial(_fork.check_driver, function.kind)
+            object.__setattr__(each, "__call__", each._queue)  # also in a profile, which would take the driver's locks
         else:
-            function._forget_launches()
+            function.reopen()
 
 
 #: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to a launch's cost.

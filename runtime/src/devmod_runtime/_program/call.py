@@ -23,6 +23,7 @@ from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.checked_call import LONG, CheckedCall, overlap
 from devmod_runtime._launch.function import Launch
+from devmod_runtime._launch.opening import keep
 from devmod_runtime._program.plan import LaunchPlan, Shapes, clear, unwritten
 from devmod_runtime._program.temporaries import StreamMemory, memory_of
 
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     ProgramFunction = Any  # its module imports this one
 else:
     from devmod._util.numpy import np
+
+
+#: The number of shapes whose lengths and launches a program caches.
+_MAX_CACHED = 64
 
 
 class ProgramArgument(Argument):
@@ -224,11 +229,12 @@ class CheckedProgramCall(CheckedCall):
                 plan.run(slots, self._scalars, is_checked=is_checked)
 
     def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> LaunchPlan:
+        plans = self._function._plans  # taken before `Opening` is asked, as in `KernelCall`
         named = self._named(arrays, buffers)
         numbers = {name: number for number, name in enumerate(self._function.arrays)}
         numbers |= {name: len(arrays) + number for name, number in self._shapes.buffers.items()}
         plan = LaunchPlan(self._function, self._shapes, self._stream, named, self._scalars, numbers)
-        self._function.keep_plan(self._key, plan)
+        keep(plans, self._key, plan, _MAX_CACHED)
         return plan
 
     def bound(self) -> Launch:

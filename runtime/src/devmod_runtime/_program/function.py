@@ -14,6 +14,7 @@ from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
+from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import packer
 from devmod_runtime._program.call import CheckedProgramCall, ProgramArgument
 from devmod_runtime._program.plan import steps_of
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from devmod_runtime._launch.function import Function
     from devmod_runtime._program.plan import LaunchPlan
 
-#: The number of shapes whose lengths and launches are cached.
-_MAX_CACHED = 64
+Opening.program_call = CheckedProgramCall
 #: The roles of parameters that a call has.
 _CALL_ROLES = ("input", "update", "output")
 _NO_GRID = "the steps of a program have their own, which follow from the shapes and the scalars of the call"
@@ -142,7 +142,7 @@ class ProgramFunction(ProcessLocal):
         values = self._arrange(args, keywords)
         check_driver(self.kind)
         try:
-            return CheckedProgramCall(self, values, stream).run()
+            return Opening.program_call(self, values, stream).run()
         except LaunchError as error:
             self.add_name(error)
             raise
@@ -150,7 +150,7 @@ class ProgramFunction(ProcessLocal):
     def call_into_new(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> None:
         """Run the program as a call does. The outputs that are given are new memory: one that no thread writes is cleared."""
         check_driver(self.kind)
-        CheckedProgramCall(self, self._arrange(args, keywords), stream, new=True).run()
+        Opening.program_call(self, self._arrange(args, keywords), stream, new=True).run()
 
     def bind(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Launch:
         """Check the arguments, and return all launches as one prepared launch.
@@ -173,7 +173,7 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"bind needs its outputs by name: {list_names(missing)}", missing[0])
         check_driver(self.kind)
         try:
-            return CheckedProgramCall(self, values, stream, bound=True).bound()
+            return Opening.program_call(self, values, stream, bound=True).bound()  # type: ignore[no-any-return]
         except LaunchError as error:
             self.add_name(error)
             raise
@@ -206,6 +206,7 @@ class ProgramFunction(ProcessLocal):
         """Return the same program, of which `on` returns what `resolve` returns for a device."""
         result = object.__new__(type(self))
         result.__dict__.update(self.__dict__, _resolve=resolve)
+        references.add(ref(result, references.discard))
         return result
 
     def __getitem__(self, dims: object) -> NoReturn:
@@ -222,8 +223,9 @@ class ProgramFunction(ProcessLocal):
         """Return the device of a call without device arrays, as for a function."""
         return self.device
 
-    def _forget_launches(self) -> None:
-        self._plans.clear()
+    def reopen(self) -> None:
+        """Let the next call ask `Opening` again."""
+        self._plans = {}
 
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
@@ -251,12 +253,6 @@ class ProgramFunction(ProcessLocal):
             raise self.error(f"the argument {declared.name!r}: {error}", declared.name) from None
         return int(value.__index__()) if declared.is_integer else declared.rounded(value)
 
-    def keep_plan(self, key: Any, plan: LaunchPlan) -> None:
-        """Cache the launches."""
-        if len(self._plans) >= _MAX_CACHED:
-            self._plans.clear()
-        self._plans[key] = plan
-
     def _arrange(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, with defaults."""
         names = self.names
@@ -275,7 +271,7 @@ class ProgramFunction(ProcessLocal):
         missing = [each for each in names if each not in values and each not in self.defaults]
         if missing:
             raise self.error(f"it also needs {list_names(missing)}", missing[0])
-        return {**self.defaults, **values}
+        return self.defaults | values
 
     def _repr_html_(self) -> str:
         interface = self.info.interface

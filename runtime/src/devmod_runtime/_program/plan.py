@@ -265,7 +265,7 @@ class Step:
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
         try:
             grid, block, threads = dims if self.function._launcher.has_grid else (None, None, None)
-            return make(self.function, args, grid, block, threads, stream, 0, bound=bound)
+            return make(self.function, args, grid, block, threads, stream, 0, bound=bound, program=self.program.name)
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 

@@ -1,6 +1,6 @@
 """`devmod.guard`: zones of known bytes around each array, and copies of read-only arguments, compared after each launch.
 
-A guard replaces methods of `Device` and `Function` while it is active, so calls without one have no instruction for it.
+A guard replaces what `Opening` answers and three methods of `Device` while it is active, so calls without one have no instruction for it.
 
 docs/design/runtime.md has the reasons.
 """
@@ -18,12 +18,13 @@ from devmod import Array
 from devmod._arrays.elements import packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import describe_value
 from devmod._values.param import numpy_dtype
-from devmod.backend import LAUNCH_KEYWORDS, array_bytes, environment_text, escape, parse_dtype
+from devmod.backend import array_bytes, environment_text, escape, parse_dtype
 from devmod.errors import ArgumentError, FormatError, GuardError, LaunchError
 from devmod_runtime._device.device import Device, _shape_of, _view_to_copy
 from devmod_runtime._device.device_array import DeviceArray, dtype_of
 from devmod_runtime._launch.call import KernelCall
-from devmod_runtime._launch.function import Function, Launch
+from devmod_runtime._launch.function import Launch
+from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.call import CheckedProgramCall, PreparedProgram
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import clear
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from devmod_runtime._device.host import HostView
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
+    from devmod_runtime._launch.function import Function
     from devmod_runtime._program.plan import Step
     from devmod_runtime.tools.difference import Difference
     from devmod_runtime.tools.observed import Methods
@@ -302,13 +304,13 @@ def _guarded(zones: Zones, device: Device, shape: Sequence[int], dtype: str, rea
 class GuardedCall(KernelCall):
     """A call whose arrays are compared after the launch. The parameters are the zones, and those of `KernelCall`."""
 
-    def __init__(self, zones: Zones, function: Function, args: Any, grid: Any, block: Any, threads: Any, *rest: Any, **bound: Any) -> None:
+    def __init__(self, zones: Zones, function: Function, args: Any, grid: Any, block: Any, threads: Any, *rest: Any, **more: Any) -> None:
         self._zones = zones
         #: The arguments whose arrays have zones, and the memory of these.
         self.guarded: list[tuple[Argument, DeviceArray, GuardedMemory]] = []
         #: The bytes before the launch of those that the kernel declares read-only.
         self._contents: list[tuple[Argument, DeviceArray, bytearray]] = []
-        super().__init__(function, args, grid, block, threads, *rest, **bound)
+        super().__init__(function, args, grid, block, threads, *rest, **more)
         warn_of_dimensions(function, args, grid, block, threads)
 
     def _memory(self, argument: Argument, value: object, array: DeviceArray) -> object:
@@ -337,6 +339,17 @@ class GuardedCall(KernelCall):
         result = super().launch()
         self.check()
         return result
+
+    def checked(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a prepared launch whose arrays are compared after each call."""
+
+        def checked() -> Any:
+            self.keep()
+            result = launch()
+            self.check()
+            return result
+
+        return checked
 
     def _launch_with_host_arrays(self, stream: Stream) -> Any:
         device = stream.device
@@ -444,30 +457,61 @@ def _value_of(array: DeviceArray, data: bytes) -> object:
     return data
 
 
-class GuardedLaunch(Launch):
-    """A prepared launch whose arrays are compared after each call. The parameters are the call, and the arguments of `bind`."""
+class GuardedProgramCall(CheckedProgramCall):
+    """A program's call whose steps are calls of their own, with memory of its own for each temporary."""
 
-    __slots__ = ("_check", "_keep")
+    def __init__(self, zones: Zones, *args: Any, **keywords: Any) -> None:
+        self._zones = zones
+        super().__init__(*args, **keywords)
 
-    def __init__(self, call: GuardedCall, arguments: Sequence[Any]) -> None:
-        assert call.stream is not None
-        super().__init__(call.function, call.kernel, call.stream, call.shape, call.values, arguments)
-        self._keep, self._check = call.keep, call.check
-        prepared: Callable[..., object] = self.__call__
+    def bound(self) -> Launch:
+        """Return the prepared launch."""
+        arrays = self._named(self._arrays, ())
+        make = partial(self._steps, arrays)
+        return Launch(self._function, GuardedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
 
-        def checked(*args: object, **keywords: object) -> None:
-            call.keep()
-            prepared(*args, **keywords)
-            call.check()
+    def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
+        for each in self._steps(self._named(arrays, ()), self._stream):
+            each()
 
-        object.__setattr__(self, "__call__", checked)
+    def _new(self, declared: Any) -> Any:
+        if not declared.format:
+            return _guarded(self._zones, self._device, self._shapes.lengths[declared.name], declared.type)
+        image = super()._new(declared)
+        self._device.write_image(image, memoryview(bytes([self._zones.fill]) * self._shapes.nbytes[declared.name]), self._stream)
+        return image
 
-    def time(self) -> float:
-        """Return the seconds of a launch, and check the arrays."""
-        self._keep()
-        seconds = super().time()
-        self._check()
-        return seconds
+    def _uploaded(self, declared: Any, view: HostView) -> Any:
+        if declared.format or declared.role == "output":
+            return super()._uploaded(declared, view)
+        return _guarded(self._zones, self._device, view.shape, declared.type, view.read)
+
+    def _steps(self, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
+        """Return what launches each step, and compares its arrays."""
+        return [partial(self._run, step, arrays, stream) for step in self._function.steps]
+
+    def _run(self, step: Step, arrays: Mapping[str, Any], stream: Stream) -> None:
+        values = self._shapes.values
+        for name, nbytes in step.cleared(self._shapes):
+            array = arrays[name]
+            base = getattr(array, "_base", None)
+            if isinstance(base, GuardedMemory) and array.nbytes == base.end - base.start:
+                base.assign(0)
+            else:
+                clear(getattr(array, "memory", array), nbytes, stream)
+        launch = step.call(stream, step.dims(values), values, arrays, self._scalars, make=partial(GuardedCall, self._zones))
+        try:
+            launch.launch()
+        except (ArgumentError, LaunchError) as error:
+            raise step.of_step(error) from None
+
+
+class GuardedProgram(PreparedProgram):
+    """A program's prepared launch whose steps are launched one by one."""
+
+    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
+        calls = make(stream)
+        return lambda: [each() for each in calls]
 
 
 # -- What a guard replaces.
@@ -487,87 +531,11 @@ def _methods(zones: Zones) -> Methods:
         view = _view_to_copy(array)
         return _guarded(zones, self, view.shape, view.dtype, view.read)
 
-    def call(self: Function, /, *args: Any, **keywords: Any) -> Any:
-        launch = _pop_launch(keywords)
-        return GuardedCall(zones, self, self._arrange(args, keywords), **launch).launch()
-
-    def bind(self: Function, /, *args: Any, **keywords: Any) -> Launch:
-        launch = _pop_launch(keywords)
-        args = self._arrange(args, keywords)
-        return GuardedLaunch(GuardedCall(zones, self, args, **launch, bound=True), args)
-
-    # A program: each step is a call of its own, and each temporary has memory of its own.
-
-    def make_uploaded(original: Callable[..., Any]) -> Callable[..., Any]:
-        def uploaded(self: CheckedProgramCall, declared: Any, view: HostView) -> Any:
-            if declared.format or declared.role == "output":
-                return original(self, declared, view)
-            return _guarded(zones, self._device, view.shape, declared.type, view.read)
-
-        return uploaded
-
-    def make_new(original: Callable[..., Any]) -> Callable[..., Any]:
-        def new(self: CheckedProgramCall, declared: Any) -> Any:
-            if not declared.format:
-                return _guarded(zones, self._device, self._shapes.lengths[declared.name], declared.type)
-            image = original(self, declared)
-            self._device.write_image(image, memoryview(bytes([zones.fill]) * self._shapes.nbytes[declared.name]), self._stream)
-            return image
-
-        return new
-
-    def bound(self: CheckedProgramCall) -> Launch:
-        arrays = self._named(self._arrays, ())
-        make = partial(_steps_of, zones, self, arrays)
-        return Launch(self._function, GuardedProgram(self._function), self._stream, make, (), tuple(arrays.values()))  # type: ignore[arg-type]
-
-    def launch(self: CheckedProgramCall, arrays: Sequence[Any], _: object) -> None:
-        for each in _steps_of(zones, self, self._named(arrays, ()), self._stream):
-            each()
-
     # With the name of the method, for the TypeError of a wrong call.
     return {
         (Device, "empty"): partial(update_wrapper, empty),
         (Device, "zeros"): partial(update_wrapper, zeros),
         (Device, "from_numpy"): partial(update_wrapper, from_numpy),
-        (Function, "__call__"): partial(update_wrapper, call),
-        (Function, "bind"): partial(update_wrapper, bind),
-        (CheckedProgramCall, "_uploaded"): make_uploaded,
-        (CheckedProgramCall, "_new"): make_new,
-        (CheckedProgramCall, "_launch"): lambda _: launch,
-        (CheckedProgramCall, "bound"): lambda _: bound,
+        (Opening, "kernel_call"): lambda _: partial(GuardedCall, zones),
+        (Opening, "program_call"): lambda _: partial(GuardedProgramCall, zones),
     }
-
-
-def _steps_of(zones: Zones, call: CheckedProgramCall, arrays: Mapping[str, Any], stream: Stream) -> list[Callable[[], object]]:
-    """Return what launches each step of a program, and compares its arrays."""
-    values = call._shapes.values
-
-    def run(step: Step) -> None:
-        for name, nbytes in step.cleared(call._shapes):
-            array = arrays[name]
-            base = getattr(array, "_base", None)
-            if isinstance(base, GuardedMemory) and array.nbytes == base.end - base.start:
-                base.assign(0)
-            else:
-                clear(getattr(array, "memory", array), nbytes, stream)
-        launch = step.call(stream, step.dims(values), values, arrays, call._scalars, make=partial(GuardedCall, zones))
-        try:
-            launch.launch()
-        except (ArgumentError, LaunchError) as error:
-            raise step.of_step(error) from None
-
-    return [partial(run, step) for step in call._function.steps]
-
-
-class GuardedProgram(PreparedProgram):
-    """A program's prepared launch whose steps are launched one by one."""
-
-    def _sequence(self, stream: Stream, make: Callable[[Stream], Sequence[Callable[[], object]]]) -> Callable[[], object]:
-        calls = make(stream)
-        return lambda: [each() for each in calls]
-
-
-def _pop_launch(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Take the launch's own keywords out of those of a call."""
-    return {name: keywords.pop(name, 0 if name == "shared_memory" else None) for name in LAUNCH_KEYWORDS}

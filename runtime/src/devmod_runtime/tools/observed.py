@@ -1,6 +1,6 @@
-"""The methods of devices, streams and functions that `devmod.guard` and `devmod.profile` replace while they are active.
+"""What `devmod.guard` and `devmod.profile` replace while they are active: attributes of `Opening`, and public methods.
 
-Without an observer, every method is the original one, so no call has an instruction for it.
+Without an observer, each is the original one, so no call has an instruction for it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+from devmod_runtime._launch.function import _references as references
 
 #: From a class and the name of a method to the function that makes the new method from the present one.
 #: A method that the class does not have is None.
@@ -58,3 +60,6 @@ def _apply() -> None:
     observed = {place for _, _, methods in _active for place in methods}
     for place in _originals.keys() - observed:
         del _originals[place]
+    for reference in tuple(references):
+        if (each := reference()) is not None:
+            each.reopen()

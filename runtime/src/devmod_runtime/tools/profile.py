@@ -17,7 +17,7 @@ from math import inf
 from threading import get_ident
 from time import perf_counter_ns
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from devmod import Local
 from devmod._plugins import hooks, registry
@@ -28,10 +28,9 @@ from devmod.errors import ArgumentError, DevmodError, describe_error
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import Event, Stream
 from devmod_runtime._fork import fork_safe
-from devmod_runtime._launch.function import Function, Launch
-from devmod_runtime._launch.function import _references as references
+from devmod_runtime._launch.function import Function
+from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime._program.plan import Step
 from devmod_runtime.tools.observed import replaced
 
 TYPE_CHECKING = False
@@ -141,8 +140,6 @@ class _Local(threading.local):
         Whether a method is recorded, so that those that it calls are not.
     call
         Of the present call: the device, once it is known, and the bytes.
-    step
-        Of a program's step whose launch is made: the beginning of its name, and the bytes.
     passing
         Whether the hooks get a launch, so that they do not get those of their own.
     """
@@ -150,7 +147,6 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.inside = self.passing = False
         self.call: list[Any] = ["", 0]
-        self.step = "", 0
 
 
 class Profile:
@@ -173,7 +169,7 @@ class Profile:
         #: Of each device: other threads queue nothing between the two events of a launch.
         self._locks: dict[Device, Any] = {}
         self._start = self._process = 0
-        self._hooked = False
+        self._hooked = self._is_active = False
         #: The distributions of which a hook has failed.
         self._warned: set[str] = set()
 
@@ -181,15 +177,13 @@ class Profile:
         if self._start:
             raise ArgumentError("a profile is used once: call devmod.profile() again", argument="profile")
         self._hooked = any(claim.name.partition(".")[0] == "devmod_launch" for claim in registry.claims("devmod.hooks"))
-        self._start, self._process = perf_counter_ns(), os.getpid()
-        self._stack.callback(_end, self)
-        _profiles.append(self)
+        self._start, self._process, self._is_active = perf_counter_ns(), os.getpid(), True
         self._stack.enter_context(replaced(self._methods(), order=1))
-        _renew()
         return self
 
     def __exit__(self, *details: object) -> None:
         self._stack.close()
+        self._is_active = False
         self._read_times()
 
     # -- results
@@ -197,7 +191,7 @@ class Profile:
     @property
     def records(self) -> list[Record]:
         """What the program did, in the order in which it ended. The times on the device are there when the context has ended."""
-        if self not in _profiles:
+        if not self._is_active:
             self._read_times()  # of another thread's launch that began in the context
         return [self._record(entry) for entry in self._entries]
 
@@ -273,13 +267,9 @@ class Profile:
     def _methods(self) -> Methods:
         methods: dict[tuple[type, str], Callable[[Callable[..., Any]], Callable[..., Any]]] = {
             (Function, "__call__"): self._call,
-            (Function, "caller"): self._caller,
-            (Function, "_build"): partial(self._outermost, about=lambda function, device: ("build", function.name, device, 0)),
-            (Function, "bind"): self._bind,
             (ProgramFunction, "__call__"): self._call,
-            (ProgramFunction, "bind"): self._bind,
-            (ProgramFunction, "keep_plan"): self._keep_plan,
-            (Step, "call"): self._step,
+            (Opening, "build"): partial(self._outermost, about=lambda function, device: ("build", function.name, device, 0)),
+            (Opening, "queue"): self._queue,
         }
         for base in (Device, Stream):
             methods[base, "__init_subclass__"] = self._watch(base)
@@ -379,62 +369,19 @@ class Profile:
 
         return recorded
 
-    def _caller(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(original)
-        def caller(function: Function, key: Any, kernel: Any, stream: Stream, shape: Any, set_sizes: Any) -> Any:
-            enqueue = original(function, key, kernel, stream, shape, set_sizes)
-            kept = function._callers.get(key)
-            if kept is not None:  # another thread may have begun or ended a profile
-                function._callers[key] = self._launch(kept, function.name, stream, None)
-                if self not in _profiles:
-                    function._forget_launches()
-            program, nbytes = self._local.step
-            return self._launch(enqueue, program + function.name, stream, ["", nbytes] if program else None)
+    def _queue(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def queue(launch: Callable[..., Any], name: str, stream: Stream, arguments: Iterable[Any] | None) -> Callable[..., Any]:
+            own = None if arguments is None else ["", _bytes_of(arguments)]
+            return self._launch(original(launch, name, stream, arguments), name, stream, own)
 
-        return caller
+        return queue
 
-    def _step(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that gives the launch of a step the name of its program."""
-
-        @wraps(original)
-        def call(step: Step, stream: Stream, dims: Any, values: Any, arrays: Any, *args: Any, **keywords: Any) -> Any:
-            given = [arrays[each] for _, each in step.arguments if type(each) is str and each in arrays]
-            self._local.step = f"{step.program.name}: ", _bytes_of(given)
-            try:
-                return original(step, stream, dims, values, arrays, *args, **keywords)
-            finally:
-                self._local.step = "", 0
-
-        return call
-
-    def _keep_plan(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(original)
-        def keep_plan(function: ProgramFunction, key: Any, plan: Any) -> None:
-            original(function, key, plan)
-            if self not in _profiles:  # another thread has ended it
-                function._forget_launches()
-
-        return keep_plan
-
-    def _bind(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(original)
-        def bind(*args: Any, **keywords: Any) -> Launch:
-            launch: Launch = original(*args, **keywords)
-            _record_launch(launch)
-            return launch
-
-        return bind
-
-    def _prepared(self, original: Callable[..., Any], launch: Launch) -> Callable[..., Any]:
-        """Return what records the calls of a prepared launch."""
-        return self._launch(original, launch.function.name, launch.stream, ["", _bytes_of(launch._values[1])])
-
-    def _launch(self, original: Callable[..., Any], name: str, stream: Stream, prepared: list[Any] | None) -> Callable[..., Any]:
-        """Return a function that queues a launch, that of a prepared one or of the thread's present call, and records it."""
+    def _launch(self, original: Callable[..., Any], name: str, stream: Stream, own: list[Any] | None) -> Callable[..., Any]:
+        """Return a function that queues a launch, with bytes of its own or of the thread's present call, and records it."""
         device, kind, local, add = device_label(stream.device), stream.device.kind, self._local, self._entries.append
 
         def recorded(*args: Any, **keywords: Any) -> Any:
-            call = prepared or local.call
+            call = own or local.call
             local.call[0] = device
             begin = perf_counter_ns()
             result = original(*args, **keywords)
@@ -442,7 +389,7 @@ class Profile:
                 add(("launch", name, device, begin, perf_counter_ns(), call[1], get_ident()))
             return result
 
-        with_events = self._queued("launch", name, stream, lambda: (prepared or local.call)[1], original)
+        with_events = self._queued("launch", name, stream, lambda: (own or local.call)[1], original)
 
         def recorded_with_events(*args: Any, **keywords: Any) -> Any:
             local.call[0] = device
@@ -607,42 +554,6 @@ def profile(*, device_times: bool = True) -> Profile:
     RuntimeWarning names its distribution, once in a profile.
     """
     return Profile(device_times=device_times)
-
-
-#: The active profiles, in the order in which they began.
-_profiles: list[Profile] = []
-#: Of each recorded prepared launch: what it called before, and what it calls now.
-_prepared: WeakKeyDictionary[Launch, tuple[Callable[..., Any], Callable[..., Any]]] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def _end(profile: Profile) -> None:
-    _profiles.remove(profile)
-    _renew()
-
-
-def _renew() -> None:
-    """Let all functions and prepared launches be recorded by the active profiles alone."""
-    for reference in tuple(references):
-        each = reference()
-        if isinstance(each, Launch):
-            _record_launch(each)
-        elif each is not None:
-            each._forget_launches()
-
-
-def _record_launch(launch: Launch) -> None:
-    """Let a prepared launch be recorded by the active profiles alone."""
-    with _lock:
-        original, present = _prepared.pop(launch, (launch.__call__, launch.__call__))
-        if launch.__call__ is not present:
-            return  # the child of a fork, where it raises an error
-        new = original
-        for each in _profiles:
-            new = each._prepared(new, launch)
-        object.__setattr__(launch, "__call__", new)
-        if new is not original:
-            _prepared[launch] = original, new
 
 
 def _bytes_of(values: Iterable[Any]) -> int:
