@@ -1,8 +1,9 @@
-"""Host arrays that kernels use where they are: what a call with copies does stays true."""
+"""Host arrays that kernels use where they are: what is true of a call with copies stays true."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_programs
 from interruptible import HANGS, interruptible_python
 
 import devmod
@@ -202,7 +204,13 @@ def test_tools_that_judge_use_memory_of_their_own(kernels: Any) -> None:
     y = ones()
     with devmod.guard(), pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'"):
         kernels["past"](y, N - 4, threads=8)
-    assert (y == 1).all() or (y[-4:] == 1).all()
+
+
+def test_a_guard_of_a_program_uses_memory_of_its_own(device: Any, module: Any) -> None:
+    steps = ["past(y=y, n=shift, threads=8)"]
+    program = devmod.program("program", module, inputs=["shift: int32"], updates=["y: float32[n]"], steps=steps)["program"].on(device)
+    with devmod.guard(), pytest.raises(devmod.GuardError, match="has written outside of argument 1 'y'"):
+        program(N - 4, ones())
 
 
 @pytest.fixture
@@ -210,6 +218,31 @@ def everywhere(device: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The device, which uses arrays of each size where they are."""
     monkeypatch.setattr(device, "in_place_from", 1, raising=False)
     return device
+
+
+def test_random_programs(everywhere: Any) -> None:
+    random_programs.check(everywhere, "few")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="timers are POSIX's")
+def test_the_handler_of_a_signal_may_call(everywhere: Any, kernels: Any) -> None:
+    x, y, z = ones(count=64), ones(count=64), ones(count=64)
+    calls: list[bool] = []
+
+    def handle(*_: object) -> None:
+        kernels["twice"](x, z, grid=64, block=1)
+        calls.append(bool((z == 2).all()))
+
+    original = signal.signal(signal.SIGALRM, handle)
+    try:
+        while len(calls) < 100:
+            signal.setitimer(signal.ITIMER_REAL, 1e-6 + 1e-6 * (len(calls) % 50))
+            kernels["twice"](x, y, grid=64, block=1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, original)
+    assert all(calls)
+    assert (y == 2).all()
 
 
 def test_calls_at_random(everywhere: Any, kernels: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from _weakref import ref
+from bisect import bisect_left, insort
 from contextlib import suppress
-from threading import Lock
+from threading import RLock
 
 from devmod.errors import DevmodError
 from devmod_runtime._fork import fork_safe
@@ -33,7 +34,7 @@ class InPlace:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        #: The first byte and the end of each array.
+        #: The first byte and the end of each array, sorted.
         self._spans: list[tuple[int, int]] = []
         #: The memory that kernels may write to.
         self._written: list[Any] = []
@@ -49,12 +50,13 @@ class InPlace:
         end = start + data.nbytes
         with _lock:
             for reference in tuple(_calls):
-                for first, last in getattr(reference(), "_spans", ()):
-                    if first < end and start < last:
-                        return None
+                spans = getattr(reference(), "_spans", ())
+                at = bisect_left(spans, (start, end))
+                if (at and spans[at - 1][1] > start) or (at < len(spans) and spans[at][0] < end):
+                    return None
             if not self._spans:
                 _calls.add(ref(self, _calls.discard))
-            self._spans.append((start, end))
+            insort(self._spans, (start, end))
         memory = self._stream.device.use_in_place(data, start, written=written)
         if memory is None:
             self._spans.remove((start, end))
@@ -90,6 +92,6 @@ class InPlace:
             self._stream.synchronize()
 
 
-_lock = fork_safe(Lock())
+_lock = fork_safe(RLock())  # a handler of a signal may call too
 #: The calls that use arrays: each as long as something references it.
 _calls: set[ref[InPlace]] = set()
