@@ -136,8 +136,7 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
     step("the target spec", lambda: find_spec(kind))
     step("the look-up of devmod.create", lambda: lookup("devmod.create", kind))
     step("the look-up of devmod.load_from_bytes", lambda: lookup("devmod.load_from_bytes", kind))
-    for sent in request["samples"]:
-        payload = Payload(sent)
+    for payload in map(Payload, request["samples"]):
         module = step("create", partial(payload.create, kind))
         if module is None:
             break
@@ -171,8 +170,7 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
     """Collect the errors that a user without the driver gets."""
     kind = request["kind"]
     results: dict[str, Any] = {}
-    for number, sent in enumerate(request["samples"]):
-        payload = Payload(sent)
+    for number, payload in enumerate(map(Payload, request["samples"])):
         module = payload.create(kind)
         get_function = partial(module.get_function, next(iter(payload.fmap)))
         for turn in ("", " again"):
@@ -185,8 +183,7 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
 def digests(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Send the format of each sample, and the SHA-256 of its saved bytes, before and after loading."""
     results = []
-    for sent in request["samples"]:
-        payload = Payload(sent)
+    for payload in map(Payload, request["samples"]):
         module = payload.create(request["kind"])
         data = module.save_to_bytes()
         loaded = devmod.load_from_bytes(request["kind"], data)
@@ -270,8 +267,7 @@ def _limit_memory() -> None:
 def leave(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Use the backend, and exit while its modules and functions are alive."""
     alive: list[Any] = []
-    for sent in request["samples"]:
-        payload = Payload(sent)
+    for payload in map(Payload, request["samples"]):
         module = payload.create(request["kind"])
         alive.append(module)
         with suppress(devmod.DeviceNotFoundError):
