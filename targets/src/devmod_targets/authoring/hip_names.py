@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from devmod_targets._text import header_files
+from devmod_targets._text import header_text
 
 #: Pairs of names with another difference, of HIP and of CUDA.
 _PAIRS = {
@@ -29,11 +29,10 @@ _OBJECTS = {"hipSurfaceObject_t": "cudaSurfaceObject_t", "hipTextureObject_t": "
 @cache
 def renaming_header(*, to_hip: bool) -> str:
     """Return a header that defines CUDA's names as those of HIP, or HIP's names as those of CUDA."""
-    headers = header_files("devmod_targets.rocm")
-    names = re.findall(r"\bhip[A-Z]\w*", headers["hip/hip_runtime_api.h"])
+    names = re.findall(r"\bhip[A-Z]\w*", header_text("devmod_targets.rocm", "headers/hip/hip_runtime_api.h"))
     names = [name for name in names if name != "hipLaunchKernelGGL"]  # a macro of each side's own header
     pairs = {name: f"cuda{name[3:]}".replace("cudaDeviceAttribute", "cudaDevAttr") for name in names}
-    constants = re.findall(r"#define (HIP_\w+)", headers["hip/hip_math_constants.h"])
+    constants = re.findall(r"#define (HIP_\w+)", header_text("devmod_targets.rocm", "headers/hip/hip_math_constants.h"))
     pairs |= {name: f"CUDART_{name[4:]}" for name in constants} | _PAIRS
     defines = {cuda: hip for hip, cuda in pairs.items()} if to_hip else pairs | _OBJECTS
     return "".join(["#pragma once\n", *(f"#define {name} {other}\n" for name, other in sorted(defines.items()))])

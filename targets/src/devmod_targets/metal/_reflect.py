@@ -19,7 +19,7 @@ from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
 from devmod_readers.uses import bits, transitive_parts
-from devmod_targets._text import header_files
+from devmod_targets._text import header_text
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.c_functions import declarations, is_in, record_members
 from devmod_targets.authoring.clang import (
@@ -260,7 +260,7 @@ def version_option(options: Sequence[str]) -> str:
 
 
 def parse_program(library: Libclang, request: CompileRequest, source: SelfContainedSource, text: str) -> Any:
-    files = [(MAIN, text), (os.path.join(VIRTUAL_FOLDER, NAME), header_files(__package__)[NAME])]
+    files = [(MAIN, text), (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}"))]
     files += [(os.path.join(VIRTUAL_FOLDER, *name.split("/")), "") for name in HEADERS]
     return library.parse(
         MAIN, [*_ARGUMENTS, version_option(source.options)], files, kind="metal", description=f"the Metal source {request.name}"

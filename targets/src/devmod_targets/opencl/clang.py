@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
 from devmod.errors import CompileError, compile_error
-from devmod_targets._text import find_code, header_files
+from devmod_targets._text import find_code, header_text
 from devmod_targets.authoring import warn_caller
 from devmod_targets.authoring.zig import run_zig, toolchain
 
@@ -61,7 +61,7 @@ def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_de
     arguments += [part for name in headers for part in ("-include", name)]
     return run_zig(
         [*arguments, *output, _PROGRAM, "-o", "program.out"],
-        {**{name: header_files(__package__)[name].encode() for name in headers}, _PROGRAM: text.encode()},
+        {**{name: header_text(__package__, f"headers/{name}").encode() for name in headers}, _PROGRAM: text.encode()},
         "program.out",
         kind="opencl",
         distribution="devmod-core[build-opencl-il]",

@@ -14,7 +14,7 @@ from devmod.errors import CompileError, compile_error, condition_hint
 from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets._text import header_files
+from devmod_targets._text import header_text
 from devmod_targets.authoring import CompileRequest, Payload, complete_source, include_hint, source_payload, warn_caller
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring._request import target_format
@@ -238,7 +238,7 @@ def _parse(
     arguments += [f"-I{folder}" for folder in request.include]
     files = [
         (main, request.text),
-        (os.path.join(VIRTUAL_FOLDER, NAME), header_files(__package__)[NAME]),
+        (os.path.join(VIRTUAL_FOLDER, NAME), header_text(__package__, f"headers/{NAME}")),
         (defines, "".join(f"#define {name} {value}\n" for name, value in source.defines.items()) + stand_ins),
     ]
     with_options = f" with the options {' '.join(source.options)}" if source.options else ""

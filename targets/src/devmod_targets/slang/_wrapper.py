@@ -15,7 +15,7 @@ from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._languages import function_name
-from devmod_targets._text import header_files, split_arguments
+from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
 from devmod_targets.slang._interface import numbers_of, read_arguments
 
@@ -93,14 +93,13 @@ _LACKING = {"image": "a texture", "combined": "a texture with its sampler", "sam
 def prelude(text: str) -> str:
     """Return the prelude for a text of Slang."""
     has_half = re.search("half|f16", text) is not None
-    headers = header_files(__package__)
-    images = headers["images.h"] if _OBJECT.search(text) else ""
-    return f"#define SLANG_HALF {int(has_half)}\n{headers['prelude.h']}{images}"
+    images = header_text(__package__, "headers/images.h") if _OBJECT.search(text) else ""
+    return f"#define SLANG_HALF {int(has_half)}\n{header_text(__package__, 'headers/prelude.h')}{images}"
 
 
 def symbol_for(name: str) -> str:
     """Return the symbol of a function: its name, or another one if C, CUDA or the prelude may have that one."""
-    headers = "".join(header_files(__package__).values())
+    headers = "".join(header_text(__package__, f"headers/{each}.h") for each in ("prelude", "images"))
     of_library = name in _WORDS or name.startswith("__") or re.search(rf"::{name}f?\(|\b(?:struct|using) {name}\b", headers)
     return f"slang_{name}" if of_library else name
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from devmod_targets._text import header_files
+from devmod_targets._text import header_files, header_text
 from devmod_targets.cuda._headers import host_headers, include_names, math_functions
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def text(program: str) -> str:
     if not any("##" in each for each in texts):  # a macro may form each name
         words = set[str]().union(*map(_WORD.findall, texts))
         names = filter(words.__contains__, declarations)
-    return "\n".join([header_files(__package__, "predeclared")["macros.h"], *(declarations[name] for name in names)]) + "\n"
+    return "\n".join([header_text(__package__, "predeclared/macros.h"), *(declarations[name] for name in names)]) + "\n"
 
 
 @cache
@@ -55,7 +55,7 @@ def _declarations() -> Mapping[str, str]:
         name: f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
         for name in (*math_functions(), *_FUNCTIONS)
     }
-    vectors = header_files(__package__, "predeclared")["vectors.h"].splitlines()
+    vectors = header_text(__package__, "predeclared/vectors.h").splitlines()
     return {line.split()[2]: line for line in vectors} | functions
 
 
