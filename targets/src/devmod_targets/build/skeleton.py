@@ -11,7 +11,7 @@ from devmod import Target, registered
 from devmod.backend import COMPRESS_LEVELS, escape, find_spec
 from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets import KINDS
-from devmod_targets._languages import chosen_sources, is_own, other_choice
+from devmod_targets._compilers import chosen_sources, is_own, other_choice
 from devmod_targets._text import header_text
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import parse_target, suffix_of
