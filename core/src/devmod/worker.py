@@ -31,8 +31,6 @@ _MAX_PRINTED = 1 << 14
 _MAX_ANSWER = 1 << 30
 #: The seconds that the end of a killed process may take. A driver of the system may delay it for ever.
 _END_TIMEOUT = 0.5
-#: How often a process tries to remove its folder: a program may write to it at that moment.
-_REMOVALS = 10
 
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
@@ -382,19 +380,16 @@ def _end_with_parent(request: dict[str, Any]) -> None:
     if request["lifeline"] is not None:
         end_group_with(request["lifeline"])
         return
+    from devmod._util.temporary import remove_folder
+
     reader, writer = os.pipe()
     requests = sys.stdin.detach()  # type: ignore[union-attr]
     sys.stdin = open(reader, encoding="utf-8")  # noqa: SIM115 - it is open until the end of the process
 
     def forward() -> None:
-        import shutil
-
         for line in requests:
             os.write(writer, line)
-        for _ in range(_REMOVALS):
-            shutil.rmtree(request["removes"], ignore_errors=True)
-            if not os.path.lexists(request["removes"]):
-                break
+        remove_folder(request["removes"])
         if hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)
         os._exit(1)

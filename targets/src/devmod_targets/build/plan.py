@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
-from devmod_targets._languages import MAIN_SYMBOLS
+from devmod_targets._compilers import MAIN_SYMBOLS
 from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, stale_skips, uses_of
 
 if TYPE_CHECKING:

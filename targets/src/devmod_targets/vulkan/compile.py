@@ -183,9 +183,6 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
     return level, compiler, rest
 
 
-# -- Build one request: run the compiler, reflect its SPIR-V, validate, optimize and disassemble it.
-
-
 # -- Find and run the programs that compile and process SPIR-V.
 #
 # Each runs in a temporary folder on files with fixed names, so that its output contains no path of the user.
