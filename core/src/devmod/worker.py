@@ -5,12 +5,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import queue
 import select
 import signal
-import subprocess
 import sys
 import threading
+from _queue import Empty, SimpleQueue  # queue imports heapq too
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import cycle
@@ -115,6 +114,7 @@ class Worker:
         captures: bool = False,
         removes: str = "",
     ) -> None:
+        import subprocess
         import tempfile
 
         with ExitStack() as its_files, ExitStack() as own_files:
@@ -134,7 +134,7 @@ class Worker:
                 start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
             )
             self._files = own_files.pop_all()
-        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._reader: threading.Thread | None = None
         self.is_late = False
         self.send({**request, "path": search_path(), "lifeline": lifeline, "removes": removes})
@@ -215,7 +215,7 @@ class Worker:
         assert self._reader is not None
         try:
             line = self._lines.get(timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
-        except queue.Empty:
+        except Empty:
             self.is_late = self.process.poll() is None
             return None
         self._reader.join()
@@ -253,11 +253,13 @@ class Worker:
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the process, at most so many seconds."""
+        from subprocess import TimeoutExpired
+
         if sys.platform == "linux" and self.process.poll() is None:  # Popen.wait sleeps for up to 50 ms at a time
             with suppress(OSError, ValueError), open(os.pidfd_open(self.process.pid), "rb", buffering=0) as end:
                 select.select([end], [], [], seconds)
                 seconds = 0
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(TimeoutExpired):
             self.process.wait(seconds)
 
 
