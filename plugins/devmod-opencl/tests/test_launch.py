@@ -27,6 +27,19 @@ def add(device: Any) -> Any:
     return adder()["add"]
 
 
+def test_the_first_call_of_a_file_imports_nothing_that_it_does_not_use(device: Any, tmp_path: Path) -> None:
+    """Without a policy devmod-trust checks nothing. The second process has what the driver built from a cache."""
+    devmod.save(adder(), tmp_path / "add.devmod")
+    program = (
+        "import sys, numpy as np, pyopencl, devmod\n"
+        "before, x = set(sys.modules), np.ones(4, np.float32)\n"
+        f"devmod.load({str(tmp_path / 'add.devmod')!r})['twice'](x, grid=1, block=4)\n"
+        "print(x[0], {'devmod_trust', 'heapq', 'json', 'pluggy', 'queue'} & (set(sys.modules) - before))\n"
+    )
+    _, second = (run_python(program, DEVMOD_CACHE_DIR=str(tmp_path / "cache"), DEVMOD_TRUST="") for _ in (1, 2))
+    assert second == "2.0 set()\n"
+
+
 # -- arguments
 
 

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import numpy as np
-
+from devmod._util.numpy import np
 from devmod.backend import Once
 from devmod_runtime import Pool
 from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST, DriverError
