@@ -6,7 +6,8 @@ The kernel is the softmax of examples/. devmod loads a .devmod file, and the bar
 of the whole process, from its start to its end. "Caches empty" is with an empty folder for the caches of devmod, pyopencl, PoCL and Mesa;
 "caches warm" is a process after others with the same folder. Each contender has folders of its own. Each round runs every contender once,
 in an order of its own. The figures are lower quartiles, as other programs on the machine only add time. The processor time is that of the
-process and of the processes that it starts. The exit code is 1 if a ratio is over its bound.
+process and of the processes that it starts. `devmod devices` is compared with the kind whose list takes the longest alone. It has a process
+for each processor, so it needs two that are idle. The exit code is 1 if a ratio is over its bound.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -31,6 +33,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SOURCES = {"opencl": "opencl/softmax.cl", "webgpu": "webgpu/softmax.wgsl", "vulkan": "vulkan/softmax.comp"}
 #: The most that the ratio to the bare package may be: with the caches empty, and warm; None without a bound.
 MOST = {"opencl": (1.15, 1.25), "webgpu": (1.0, 1.0), "vulkan": (None, 1.35)}
+#: The most that `devmod devices` takes, of its slowest kind alone.
+MOST_DEVICES = 1.3
 #: The folders of caches by their variables.
 CACHES = {"DEVMOD_CACHE_DIR": "devmod", "XDG_CACHE_HOME": "xdg", "MESA_SHADER_CACHE_DIR": "mesa", "POCL_CACHE_DIR": "pocl"}
 ARRAYS = """
@@ -56,6 +60,9 @@ with open({path!r}, "rb") as file:
 assert abs(y.sum() - {rows}) < 0.1
 """
 )
+
+COMMAND = "import os, sys; sys.stdout = open(os.devnull, 'w'); sys.argv[1:] = ['devices']; from devmod.__main__ import main; main()"
+LISTING = "from devmod_runtime.tools.devices import listing; listing({kind!r})"
 
 
 def programs(kind: str, folder: Path, rows: int) -> tuple[str, str]:
@@ -116,6 +123,19 @@ def compare(kind: str, folder: Path, rounds: int, rows: int) -> bool:
     return failed
 
 
+def compare_devices(folder: Path, rounds: int) -> bool:
+    """Measure `devmod devices` and each kind alone, and print a line. Return whether the bound is exceeded."""
+    contenders = {"": COMMAND, **{kind: LISTING.format(kind=kind) for kind in devmod.registered("devmod.device")}}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds + 1):
+        for name, program in contenders.items():
+            times[name].append(measure(program, folder)[0])
+    command, *alone = (statistics.quantiles(each[1:], n=4)[0] for each in times.values())  # the first fills the caches
+    ratio = command / max(alone)
+    print(f"devmod devices {command * 1e3:.0f} ms, its slowest kind alone {max(alone) * 1e3:.0f} ms, {ratio:.2f} (at most {MOST_DEVICES})")
+    return check("devmod devices", ratio, MOST_DEVICES, of="its slowest kind alone")
+
+
 def main() -> int:
     """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -123,7 +143,9 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--kinds", default=",".join(SOURCES))
     options = parser.parse_args()
-    return int(each_kind(options.kinds, lambda kind, folder: compare(kind, folder, options.rounds, options.rows)))
+    failed = each_kind(options.kinds, lambda kind, folder: compare(kind, folder, options.rounds, options.rows))
+    with tempfile.TemporaryDirectory() as folder:
+        return int(compare_devices(Path(folder), options.rounds) or failed)
 
 
 if __name__ == "__main__":

@@ -146,9 +146,9 @@ def main() -> int:
 def start_runner(arch: str) -> Any:
     """Return a runner of its own for bare exchanges: their replies are not devmod's."""
     from devmod_hexagon import _emulator
-    from devmod_hexagon._runner import Runner
+    from devmod_hexagon._runner import Runner, RunnerThread
 
-    runner = _emulator.runner(_emulator.find_emulator(), arch, "the runner", 1 << 28)
+    runner = RunnerThread(_emulator.runner_command(_emulator.find_emulator(), arch), 1 << 28, "the runner")
     runner.request(Runner.free_bytes)  # starts it
     return runner
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -384,12 +385,16 @@ def test_under_a_policy_the_bytes_that_were_checked_are_served(
     served: list[tuple[bool, bytes]] = []
     file = tmp_path / "k.devmod"
     file.write_bytes(WHOLE)
-    monkeypatch.setattr(
-        "devmod_readers.view._command._serve_plain", lambda each, *_: served.append((each.samefile(file), each.read_bytes()))
-    )
+
+    def server(each: Path, *_: object) -> MagicMock:
+        served.append((each.samefile(file), each.read_bytes()))
+        return MagicMock()
+
+    monkeypatch.setattr("devmod_readers.view._serve.Server", server)
     assert refused(capsys, file) == f"devmod: error: {file} has no signature\n"
     (tmp_path / "k.devmod.sig").write_bytes(b"signed")
-    assert _cli.main(["view", str(file)]) == 0
+    assert _cli.main(["view", str(file), "--no-open"]) == 0
     assert served == [(False, WHOLE)]
+    capsys.readouterr()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(WHOLE)))
     assert refused(capsys, Path("-")) == "devmod: error: memory has no signature\n"

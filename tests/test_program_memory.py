@@ -31,7 +31,7 @@ void main() { y[0] = 0; for (uint i = 0; i < x.length(); i++) y[0] += float(x[i]
 WGSL = {
     "copy": """@group(0) @binding(0) var<storage> x: array<T>;
 @group(0) @binding(1) var<storage, read_write> y: array<T>;
-@compute @workgroup_size(64) fn copy(@builtin(global_invocation_id) id: vec3u) {
+@compute @workgroup_size(1) fn copy(@builtin(global_invocation_id) id: vec3u) {
   if id.x < min(arrayLength(&x), arrayLength(&y)) { y[id.x] = x[id.x]; }
 }""",
     "count": """@group(0) @binding(0) var<storage> x: array<T>;

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from devmod import worker as processes
-from devmod.worker import IdleWorkers, Worker, answers
+from devmod.worker import End, IdleWorkers, Worker, answers
 from devmod_runtime import Trial, was_killed
 
 
@@ -227,6 +227,24 @@ def test_each_item_has_an_answer_or_the_end_of_its_process(tmp_path: Path, monke
     assert answer_or_end(["hang"], 0.5) == [(None, "takes longer than 0.5 s")]
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert answer_or_end(["a", "b"], 120) == [("a", True), ("b", True)]
+
+
+def test_several_processes_work_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two items wait for each other. The answers are in the order of the items, also after the end of a process."""
+    (tmp_path / "together.py").write_text(
+        "import os, pathlib, time\nfrom devmod.worker import answer_items\n"
+        "def function(item):\n"
+        "    pathlib.Path(f'started {item}').touch()\n"
+        "    while item < 2 and not os.path.exists(f'started {1 - item}'): time.sleep(0.01)\n"
+        "    if item == 1: os._exit(3)\n"
+        "    return [item, os.getpid()]\n"
+        "def main(request):\n    answer_items(request, function)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = [answer or end for answer, end in answers("together", [0, 1, 2, 3, 4], lambda _: None, 120, processes=2)]
+    assert [str(each) if isinstance(each, End) else each[0] for each in found] == [0, "ends the process with exit status 3", 2, 3, 4]
+    assert found[0][1] == found[2][1] == found[4][1] != found[3][1]
 
 
 def test_what_a_process_prints_is_captured_beside_its_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

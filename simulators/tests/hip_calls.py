@@ -16,16 +16,12 @@ from devmod_simulators import libamdhip64
 _CALLS = resources.files(devmod_simulators) / "drivers" / "libamdhip64" / "calls.md"
 _TYPES = {"size_t": ctypes.c_size_t, "unsigned long long": ctypes.c_uint64, "unsigned int": ctypes.c_uint}
 _HANDLES = re.compile(r"hip(Ctx|Module|Function|Stream|Event|Graph|GraphNode|GraphExec|HostFn)_t")
-TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
 #: Numbers of errors.
 (
     SUCCESS,
     INVALID_VALUE,
     OUT_OF_MEMORY,
-    NOT_INITIALIZED,
     INVALID_CONFIGURATION,
-    NO_DEVICE,
-    INVALID_DEVICE,
     INVALID_IMAGE,
     NO_BINARY,
     INVALID_HANDLE,
@@ -35,9 +31,8 @@ TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
     LAUNCH_TIMEOUT,
     LAUNCH_FAILURE,
     TOO_LARGE,
-    NOT_PERMITTED,
     NOT_SUPPORTED,
-) = (0, 1, 2, 3, 9, 100, 101, 200, 209, 400, 500, 600, 700, 702, 719, 720, 800, 801)
+) = (0, 1, 2, 9, 200, 209, 400, 500, 600, 700, 702, 719, 720, 801)
 
 
 @cache
@@ -105,11 +100,6 @@ def stream(flags: int = 1) -> int:
     return made(hip.hipStreamCreateWithFlags, flags)
 
 
-def event(flags: int = 0) -> int:
-    """Return a new event."""
-    return made(hip.hipEventCreateWithFlags, flags)
-
-
 def function_of(code: bytes, name: str) -> int:
     """Return a kernel of a code object."""
     return made(hip.hipModuleGetFunction, made(hip.hipModuleLoadData, code), name.encode())
@@ -121,10 +111,3 @@ def launch_block(function: int, block: bytes, grid: Any = (1, 1, 1), threads: An
     extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 3)
     code: int = hip.hipModuleLaunchKernel(function, *grid, *threads, shared, stream, None, extra)
     return code
-
-
-def violations() -> list[str]:
-    """Return the violations without their handles, and forget them."""
-    result = [" ".join("HANDLE" if word.startswith("0x") else word for word in text.split()) for text in libamdhip64.load().violations]
-    libamdhip64.load().reset()
-    return result

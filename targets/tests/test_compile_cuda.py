@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
@@ -178,22 +177,7 @@ def test_an_unknown_architecture_lists_those_that_nvrtc_knows() -> None:
     )
 
 
-# -- fallback, saving and loading -------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("R18", "R19", "R37")
-@pytest.mark.parametrize("target", ["cuda -arch=sm_90", "cuda -arch=compute_80", "cuda -arch=sm_90 -format=fatbin", "cuda -format=cuda"])
-def test_a_fallback_saves_and_loads_the_same_bytes(target: str, tmp_path: Path) -> None:
-    module = devmod.compile(SAXPY, target)
-    path = tmp_path / "saxpy.devmod"
-    devmod.save(module, path)
-    loaded = devmod.load(path)
-    assert (loaded.kind, loaded.format, dict(loaded.functions)) == ("cuda", module.format, dict(module.functions))
-    assert loaded.save_to_bytes() == module.save_to_bytes()
-    assert loaded.origin == module.origin
-    assert devmod.dumps(loaded) == path.read_bytes()
-    with pytest.raises(devmod.RuntimeNotLinkedError, match="pip install devmod-cuda"):
-        module["saxpy"]
+# -- the origin -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R42")
@@ -308,13 +292,6 @@ def test_no_driver_is_opened() -> None:
         opened.append([line for line in result.stderr.splitlines() if "libcuda.so" in line])
     assert opened[0] == []
     assert opened[1], "NVRTC without --no-cache opens the driver, so this test would see it"
-
-
-def test_threads_compile_at_once() -> None:
-    texts = [SAXPY.replace("a * x", f"{index}.0f * x") for index in range(6)]
-    with ThreadPoolExecutor(6) as pool:
-        parallel = list(pool.map(lambda text: devmod.compile(text, "cuda -arch=sm_90").save_to_bytes(), texts))
-    assert parallel == [devmod.compile(text, "cuda -arch=sm_90").save_to_bytes() for text in texts]
 
 
 # -- options, defines and templates -----------------------------------------------------------------------------------

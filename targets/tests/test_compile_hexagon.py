@@ -404,9 +404,3 @@ def test_a_named_clang_replaces_that_of_the_wheel(tmp_path: Path, monkeypatch: p
         lambda: devmod.compile(SOURCE, TARGET, language="C"),
         f"cannot compile the C source: DEVMOD_CLANG={tmp_path / 'clang-99'} has no ld.lld beside it; install lld of the same version",
     )
-
-
-def test_a_fallback_has_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = devmod.compile(SOURCE, TARGET, language="C")
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    assert devmod.dumps(devmod.compile(SOURCE, TARGET, language="C")) == devmod.dumps(real)

@@ -477,14 +477,6 @@ def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
     assert origin_in_two_folders(tmp_path, "rocm -arch=gfx90a", files) == "['far.h', 'k.hip', 'near.h'] ('-DN=3',)"
 
 
-@pytest.mark.row("R18")
-def test_a_fallback_saves_loads_and_names_its_runtime(kernels: devmod.Module) -> None:
-    loaded = devmod.loads(devmod.dumps(kernels))
-    assert loaded.save_to_bytes() == kernels.save_to_bytes()
-    with pytest.raises(devmod.NotRegisteredError, match="pip install devmod-rocm"):
-        loaded["axpy"]
-
-
 DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 needs_device_libs = pytest.mark.skipif(not (DEVICE_LIBS / "ocml.bc").exists(), reason="rocm-device-libs is not installed (make test-setup)")
 DOUBLES = """

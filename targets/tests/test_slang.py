@@ -512,18 +512,18 @@ def test_the_wheel_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def altered(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Change the reflection that the library returns."""
-    run = _driver._Library.run
+    run = _driver._run
 
-    def changed(self: Any, *args: Any, **keywords: Any) -> Any:
-        status, programs, *rest = run(self, *args, **keywords)
+    def changed(*args: Any) -> Any:
+        status, about, programs, log = run(*args)
         result = []
         for reflection, code in programs:
             data = json.loads(reflection)
             new = change(data)
             result.append((new if isinstance(new, bytes) else json.dumps(data).encode(), code))
-        return status, result, *rest
+        return status, about, result, log
 
-    monkeypatch.setattr(_driver._Library, "run", changed)
+    monkeypatch.setattr(_driver, "_run", changed)
 
 
 SOURCE = kernel("uniform RWStructuredBuffer<float> y, uniform float a, uniform float b[2]", "y[id.x] = a * b[1];")
@@ -579,11 +579,11 @@ def test_another_block_of_threads_than_that_of_the_code(kind: str, monkeypatch: 
 
 
 def test_code_that_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = _driver._Library.run
+    run = _driver._run
 
-    def changed(self: Any, *args: Any, **keywords: Any) -> Any:
-        status, programs, *rest = run(self, *args, **keywords)
-        return status, [(reflection, code.replace(b"f32", b"f33")) for reflection, code in programs], *rest
+    def changed(*args: Any) -> Any:
+        status, about, programs, log = run(*args)
+        return status, about, [(reflection, code.replace(b"f32", b"f33")) for reflection, code in programs], log
 
-    monkeypatch.setattr(_driver._Library, "run", changed)
+    monkeypatch.setattr(_driver, "_run", changed)
     assert refused(SOURCE).startswith("the Slang function 'f' of <text> has no valid WGSL: ")

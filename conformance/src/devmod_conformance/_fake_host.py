@@ -41,15 +41,12 @@ def _replace_clocks() -> None:
     def of_seconds(name: str) -> Any:
         return lambda seconds=None: real[name](now() if seconds is None else seconds)
 
-    def set_clock(name: str, function: Any) -> None:
-        setattr(time, name, function)
-
-    set_clock("time", now)
-    set_clock("time_ns", lambda: int(now() * 1000) * 1_000_000)
+    time.time = now
+    time.time_ns = lambda: int(now() * 1000) * 1_000_000
     for name in ("gmtime", "localtime", "ctime"):
-        set_clock(name, of_seconds(name))
-    set_clock("strftime", lambda form, *value: real["strftime"](form, *(value or (time.localtime(),))))
-    set_clock("asctime", lambda *value: real["asctime"](*(value or (time.localtime(),))))
+        setattr(time, name, of_seconds(name))
+    time.strftime = lambda form, *value: real["strftime"](form, *(value or (time.localtime(),)))
+    time.asctime = lambda *value: real["asctime"](*(value or (time.localtime(),)))
 
     date: Any = datetime.date
     moment: Any = datetime.datetime

@@ -11,6 +11,9 @@ import devmod
 from devmod.backend import function_to_json
 from devmod_conformance._case import Call, Sample
 
+#: The exit status of a forked child. No signal and no failure of Python gives it.
+EXIT_STATUS = 87
+
 
 def portable_sample(sample: Sample) -> dict[str, Any]:
     """Return a payload as JSON; `_probe.Payload` reads it."""
@@ -70,8 +73,12 @@ def portable_argument(value: Any) -> Any:
 def portable_call(call: Call) -> dict[str, Any]:
     """Return a call as JSON."""
     arguments = [portable_argument(each) for each in call.make_arguments()]
-    tolerances = {"rtol": call.rtol, "atol": call.atol}
-    return {"function": call.function, "arguments": arguments, "keywords": call.keywords, "tolerances": tolerances}
+    return {"function": call.function, "arguments": arguments, "keywords": {**call.keywords, "rtol": call.rtol, "atol": call.atol}}
+
+
+def read_call(sent: Mapping[str, Any]) -> Call:
+    """Read a call, whose reference stays with the row."""
+    return Call(sent["function"], lambda _: [*map(read_argument, sent["arguments"])], lambda *_: None, **sent["keywords"])
 
 
 def error_of(action: Callable[[], object]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import devmod
@@ -26,7 +25,8 @@ from devmod.backend import BINARY_SERIALIZABLE, walk
 from devmod.errors import describe_error
 from devmod.plugins import GROUPS, find_spec, lookup
 from devmod.worker import answer_writer
-from devmod_conformance._payload import Payload, error_of, portable_argument, read_argument
+from devmod_conformance._payload import EXIT_STATUS, Payload, error_of, portable_argument, read_call
+from devmod_conformance._rows._tools import compare_arrays, to_device, to_host
 
 #: The audit events that are recorded while `Watch.on` is true.
 _RECORDED = (
@@ -136,8 +136,7 @@ def steps(request: dict[str, Any], watch: Watch, send: Send) -> None:
     step("the target spec", lambda: find_spec(kind))
     step("the look-up of devmod.create", lambda: lookup("devmod.create", kind))
     step("the look-up of devmod.load_from_bytes", lambda: lookup("devmod.load_from_bytes", kind))
-    for sent in request["samples"]:
-        payload = Payload(sent)
+    for payload in map(Payload, request["samples"]):
         module = step("create", partial(payload.create, kind))
         if module is None:
             break
@@ -171,8 +170,7 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
     """Collect the errors that a user without the driver gets."""
     kind = request["kind"]
     results: dict[str, Any] = {}
-    for number, sent in enumerate(request["samples"]):
-        payload = Payload(sent)
+    for number, payload in enumerate(map(Payload, request["samples"])):
         module = payload.create(kind)
         get_function = partial(module.get_function, next(iter(payload.fmap)))
         for turn in ("", " again"):
@@ -185,8 +183,7 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
 def digests(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Send the format of each sample, and the SHA-256 of its saved bytes, before and after loading."""
     results = []
-    for sent in request["samples"]:
-        payload = Payload(sent)
+    for payload in map(Payload, request["samples"]):
         module = payload.create(request["kind"])
         data = module.save_to_bytes()
         loaded = devmod.load_from_bytes(request["kind"], data)
@@ -270,8 +267,7 @@ def _limit_memory() -> None:
 def leave(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Use the backend, and exit while its modules and functions are alive."""
     alive: list[Any] = []
-    for sent in request["samples"]:
-        payload = Payload(sent)
+    for payload in map(Payload, request["samples"]):
         module = payload.create(request["kind"])
         alive.append(module)
         with suppress(devmod.DeviceNotFoundError):
@@ -290,37 +286,30 @@ class _Call:
     ----------
     kind
         The backend's kind.
-    keywords
-        The keyword arguments.
-    tolerances
-        ``rtol`` and ``atol`` of `Call`.
+    call
+        The call, without its reference.
     arrays
         The number of arrays among the arguments.
     """
 
     def __init__(self, kind: str, payload: Payload, sent: Mapping[str, Any]) -> None:
-        self.kind, self.keywords, self.tolerances = kind, sent["keywords"], sent["tolerances"]
+        self.kind, self.call, self._payload = kind, read_call(sent), payload
         self.arrays = sum(isinstance(each, dict) and "data" in each for each in sent["arguments"])
-        self._payload, self._name, self._arguments = payload, sent["function"], sent["arguments"]
 
     def function(self) -> Any:
         """Return the function of a new module."""
-        return self._payload.create(self.kind)[self._name]
-
-    def arguments(self) -> list[Any]:
-        """Return new arguments on the host."""
-        return [read_argument(each) for each in self._arguments]
+        return self._payload.create(self.kind)[self.call.function]
 
     def run(self, function: Any = None, *devices: Any) -> list[Any]:
         """Call a function, by default of a new module, with host arrays or with arrays on devices in turn. Return the arrays as JSON."""
         import numpy as np
 
         function = function or self.function()
-        arguments = self.arguments()
+        arguments = self.call.make_arguments()
         arrays = [number for number, each in enumerate(arguments) if isinstance(each, np.ndarray)]
         for place, number in enumerate(arrays if devices else ()):
             arguments[number] = devices[place % len(devices)].from_numpy(arguments[number])
-        function(*arguments, **self.keywords)
+        function(*arguments, **self.call.keywords)
         return [portable_argument(each.numpy() if devices else each) if number in arrays else None for number, each in enumerate(arguments)]
 
 
@@ -369,10 +358,6 @@ def _run_on(call: _Call, function: Any, device: Any, *others: Any) -> list[Any]:
 
 
 # -- forks: a child before the process uses the backend, and another one after that
-
-
-#: The exit status of a child. No signal and no failure of Python gives it.
-EXIT_STATUS = 87
 
 
 def forks(request: dict[str, Any], _: Watch, send: Send) -> None:
@@ -543,20 +528,20 @@ class _Use:
 
     def run(self) -> list[list[Any]]:
         """Return the arrays after each call."""
-        call = self._call
-        function, arguments = call.function(), call.arguments()
+        call, kind = self._call.call, self._call.kind
+        function, arguments = self._call.function(), call.make_arguments()
         function(*arguments, **call.keywords)
-        results = [_arrays(arguments)]
-        if plugins.is_claimed("devmod.device", call.kind):
-            device = devmod.device(call.kind)
-            arguments = _on_device(device, call.arguments())
+        results = [arguments]
+        if plugins.is_claimed("devmod.device", kind):
+            device = devmod.device(kind)
+            arguments = to_device(device, call.make_arguments())
             device.synchronize()
             stream = device.stream()
             with stream.batch():
                 function(*arguments, **call.keywords, stream=stream)
             done = stream.record()
             device.default_stream.wait(done)
-            results.append(_arrays(arguments))
+            results.append(to_host(arguments))
             done.synchronize()
             stream.synchronize()
         return results
@@ -568,38 +553,19 @@ class _Use:
         self.run()
         self.seconds = time.perf_counter() - start
         if plugins.is_claimed("devmod.device", self._call.kind):
-            self._kept = _on_device(devmod.device(self._call.kind), self._call.arguments())
+            self._kept = to_device(devmod.device(self._call.kind), self._call.call.make_arguments())
 
     def interrupt(self, alarm: _Alarm) -> None:
         """Run, unless KeyboardInterrupt comes. Raise AssertionError unless the arrays are those of the run without an interrupt."""
-        import numpy as np
-
-        results = alarm.interrupt(self.run, 1.2 * self.seconds)
-        for one, two in zip(chain(*results), chain(*self._expected), strict=True):
-            is_exact = two.dtype.kind in "biu"
-            is_equal = one == two if is_exact else np.isclose(one, two, **self._call.tolerances, equal_nan=True)
-            if not np.all(is_equal):
-                raise AssertionError(f"wrong in {int(np.size(is_equal) - np.count_nonzero(is_equal))} of {np.size(is_equal)} elements")
+        for one, two in zip(alarm.interrupt(self.run, 1.2 * self.seconds), self._expected, strict=True):
+            compare_arrays(self._call.call, one, two, "beside interrupts")
 
     def last(self) -> dict[str, Any]:
         """Return the error, or the arrays, of a last use, and those that were kept."""
         results: list[list[Any]] = []
-        error = error_of(lambda: results.extend([*self.run(), *([_arrays(self._kept)] if self._kept else [])]))
+        error = error_of(lambda: results.extend([*self.run(), *([to_host(self._kept)] if self._kept else [])]))
         self._kept.clear()
         return {"error": error, "results": [list(map(portable_argument, each)) for each in results]}
-
-
-def _on_device(device: Any, arguments: list[Any]) -> list[Any]:
-    import numpy as np
-
-    return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
-
-
-def _arrays(arguments: list[Any]) -> list[Any]:
-    """Return the arrays among arguments, copied to the host."""
-    import numpy as np
-
-    return [each if isinstance(each, np.ndarray) else each.numpy() for each in arguments if isinstance(each, (np.ndarray, devmod.Array))]
 
 
 def _open_resources() -> dict[str, int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import queue
+import select
 import signal
-import subprocess
 import sys
 import threading
+from _queue import Empty, SimpleQueue  # queue imports heapq too
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import cycle
 from time import monotonic
 from typing import IO, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -20,8 +21,9 @@ _Item = TypeVar("_Item")
 _AnyWorker = TypeVar("_AnyWorker", bound="Worker")
 
 #: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
+#: Imports make many objects, which stay, so garbage is collected less often.
 _START = (
-    "import json,os,sys;sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
+    "import gc,json,os,sys;gc.set_threshold(100_000);sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];"
     "__import__('devmod.worker').worker._end_with_parent(r);from {} import main;main(r)"
 )
@@ -31,8 +33,6 @@ _MAX_PRINTED = 1 << 14
 _MAX_ANSWER = 1 << 30
 #: The seconds that the end of a killed process may take. A driver of the system may delay it for ever.
 _END_TIMEOUT = 0.5
-#: How often a process tries to remove its folder: a program may write to it at that moment.
-_REMOVALS = 10
 
 #: The code of a process that kills its process group when its input ends.
 _GUARD = "import os, signal; os.read(0, 1); os.killpg(0, signal.SIGKILL)"
@@ -112,6 +112,7 @@ class Worker:
         captures: bool = False,
         removes: str = "",
     ) -> None:
+        import subprocess
         import tempfile
 
         with ExitStack() as its_files, ExitStack() as own_files:
@@ -131,7 +132,7 @@ class Worker:
                 start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
             )
             self._files = own_files.pop_all()
-        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._reader: threading.Thread | None = None
         self.is_late = False
         self.send({**request, "path": search_path(), "lifeline": lifeline, "removes": removes})
@@ -212,7 +213,7 @@ class Worker:
         assert self._reader is not None
         try:
             line = self._lines.get(timeout=None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
-        except queue.Empty:
+        except Empty:
             self.is_late = self.process.poll() is None
             return None
         self._reader.join()
@@ -250,7 +251,13 @@ class Worker:
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the process, at most so many seconds."""
-        with suppress(subprocess.TimeoutExpired):
+        from subprocess import TimeoutExpired
+
+        if sys.platform == "linux" and self.process.poll() is None:  # Popen.wait sleeps for up to 50 ms at a time
+            with suppress(OSError, ValueError), open(os.pidfd_open(self.process.pid), "rb", buffering=0) as end:
+                select.select([end], [], [], seconds)
+                seconds = 0
+        with suppress(TimeoutExpired):
             self.process.wait(seconds)
 
 
@@ -326,6 +333,7 @@ def answers(
     *,
     here: Callable[[_Item], bool] = lambda _: False,
     settings: Mapping[str, Any] | None = None,
+    processes: int = 1,
 ) -> Iterator[tuple[Any, End | None]]:
     """Yield for each item, in order, ``function(item)`` of another process and None, or None and how that process ended.
 
@@ -344,20 +352,29 @@ def answers(
         `function` for each item here.
     settings
         Other keys of `request`.
+    processes
+        How many processes work at the same time. They get the items in turns.
     """
     others = [each for each in items if can_start_python() and not here(each)]
-    other_answers = _other_answers(module, others, seconds, settings or {})
-    with closing(other_answers):
+    with ExitStack() as stack:
+        parts = [others[start::processes] for start in range(min(processes, len(others)))]
+        streams = [stack.enter_context(closing(_other_answers(module, part, seconds, settings or {}))) for part in parts]
+        for each in streams:
+            next(each)
+        turns = cycle(streams)
         for item in items:
-            yield (function(item), None) if not others or here(item) else next(other_answers)
+            yield (function(item), None) if not others or here(item) else next(next(turns))
 
 
 def _other_answers(
     module: str, items: Sequence[Any], seconds: float | None, settings: Mapping[str, Any]
 ) -> Generator[tuple[Any, End | None], None, None]:
+    """Yield None for both when the process has been started, then as `answers`."""
     position = 0
     while position < len(items):
         with Worker(module, {**settings, "items": items[position:]}) as worker:
+            if not position:
+                yield None, None
             end = None
             while end is None and position < len(items):
                 answer = worker.answer(seconds)
@@ -382,19 +399,16 @@ def _end_with_parent(request: dict[str, Any]) -> None:
     if request["lifeline"] is not None:
         end_group_with(request["lifeline"])
         return
+    from devmod._util.temporary import remove_folder
+
     reader, writer = os.pipe()
     requests = sys.stdin.detach()  # type: ignore[union-attr]
     sys.stdin = open(reader, encoding="utf-8")  # noqa: SIM115 - it is open until the end of the process
 
     def forward() -> None:
-        import shutil
-
         for line in requests:
             os.write(writer, line)
-        for _ in range(_REMOVALS):
-            shutil.rmtree(request["removes"], ignore_errors=True)
-            if not os.path.lexists(request["removes"]):
-                break
+        remove_folder(request["removes"])
         if hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
@@ -412,7 +426,6 @@ def end_group_with(lifeline: int) -> None:
     """
     if sys.platform == "linux":
         import fcntl
-        import select
 
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)

@@ -9,7 +9,11 @@ from typing import Any
 import devmod
 from devmod.backend import expression_text, read_program, walk
 from devmod.errors import ArgumentError, FormatError, list_names, pip_install, quote_name
-from devmod_readers.programs import COMPARISONS, OPERATORS, Array, Expression, Gradient, Scalar, bind_lengths, constant_of, gradient_of
+from devmod_readers.programs import COMPARISONS, OPERATORS, Array, ExpressionError, Scalar, bind_lengths, constant_of, evaluate, gradient_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_readers.programs import Expression, Gradient
 
 #: Raises an error with the text unless the condition is true. A framework's own may record a symbolic condition.
 Check = Callable[[Any, Callable[[], str]], None]
@@ -138,19 +142,11 @@ class Program:
         if not condition:
             raise self.error(text())
 
-    def _value(self, expression: Expression, values: Mapping[str, Any], operators: Mapping[str, Callable[..., Any]]) -> Any:
-        if isinstance(expression, int):
-            return expression
-        if isinstance(expression, str):
-            return values[expression]
-        name, *operands = expression
+    def _value(self, expression: Expression, values: dict[str, Any], operators: Mapping[str, Callable[..., Any]]) -> Any:
         try:
-            result = operators[name](*[self._value(each, values, operators) for each in operands])
-        except ZeroDivisionError:
-            raise self.error(f"{expression_text(expression)} divides by zero") from None
-        if isinstance(result, int) and not -(2**63) <= result < 2**63:
-            raise self.error(f"{expression_text(expression)} is {result}, which needs more than 64 bits")
-        return result
+            return evaluate(expression, values, operators)
+        except ExpressionError as problem:
+            raise self.error(str(problem)) from None
 
 
 def new_programs(

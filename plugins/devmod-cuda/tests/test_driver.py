@@ -14,13 +14,10 @@ from ptx_sources import ptx_of
 from standin_cuda import CUDA, Standin, on_hardware
 
 from devmod_cuda._calls import ptx_version
-from devmod_runtime.driver_api.api import RELAXED_CAPTURE, DriverError
 from devmod_runtime.driver_api.driver import ParameterBlock
 
 NO_DEVICE = "no CUDA device can be used"
-COUNT = """extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }
-extern "C" __constant__ float table[4] = {1, 2, 3, 4};
-extern "C" __global__ void first(float *x) { x[0] = table[0]; }"""
+COUNT = 'extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }'
 
 
 # -- the choice
@@ -234,11 +231,6 @@ def driver(device: Any) -> Any:
         yield device.driver
 
 
-@pytest.mark.each_driver
-def test_the_device_of_a_context(driver: Any) -> None:
-    assert driver.context_device(driver.call("current_context")) == 0
-
-
 def test_pointers_that_the_driver_knows(driver: Any) -> None:
     pointer, host = driver.call("allocate", 64), driver.call("allocate_host", 64, 1)
     assert driver.locate(pointer + 8)[1:] == (2, 0)
@@ -246,94 +238,6 @@ def test_pointers_that_the_driver_knows(driver: Any) -> None:
     assert driver.locate(ctypes.addressof(ctypes.c_int()))[:2] == (0, 0)
     driver.call("free", pointer)
     driver.call("free_host", host)
-
-
-@pytest.mark.each_driver
-def test_a_module_and_a_launch(driver: Any) -> None:
-    module = driver.load_module(ptx_of(COUNT).encode())
-    function, context = driver.call("get_function", module, b"count"), driver.call("current_context")
-    assert driver.param_places(function) == [(0, 8), (8, 4)]
-    assert driver.call("function_attribute", 0, function) == 1024
-    driver.call("set_function_attribute", function, 8, 1 << 16)
-    assert driver.call("function_attribute", 8, function) == 1 << 16
-    assert driver.call("max_active_blocks", function, 64, 0) >= 1
-    assert driver.call("preferred_block", function, 0, 0, 0)[1] >= 32
-    table, nbytes = driver.call("get_global", module, b"table")
-    assert nbytes == 16
-    pointer = driver.call("allocate", 256)
-    driver.call("fill", pointer, 0, 256, 1)
-    block = ParameterBlock(12)
-    ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (5).to_bytes(4, "little"), 12)
-    config = driver.launch_config((1, 1, 1), (64, 1, 1), 0, 1)
-    prepared = driver.prepare_launch(context, config, function, block)
-    prepared()
-    prepared()
-    cluster = driver.launch_config((2, 1, 1), (32, 1, 1), 0, 1, [(4, (2).to_bytes(4, "little") + (1).to_bytes(4, "little") * 2)])
-    driver.prepare_launch(context, cluster, function, block)()
-    host = (ctypes.c_int * 64)()
-    driver.call("copy_to_host", ctypes.addressof(host), pointer, 256, 1)
-    driver.call("synchronize_stream", 1)
-    assert list(host) == [15] * 64
-    values = (ctypes.c_float * 4)()
-    driver.call("copy_to_host", ctypes.addressof(values), table, 16, 1)
-    driver.call("synchronize_stream", 1)
-    assert list(values) == [1, 2, 3, 4]
-    driver.call("free", pointer)
-    driver.unload_module(module)
-
-
-@pytest.mark.each_driver
-def test_a_captured_graph(driver: Any) -> None:
-    module = driver.load_module(ptx_of(COUNT).encode())
-    function, pointer, stream = driver.call("get_function", module, b"count"), driver.call("allocate", 256), driver.call("create_stream", 1)
-    driver.call("fill", pointer, 0, 256, 1)
-    driver.call("synchronize_stream", 1)
-    block = ParameterBlock(12)
-    ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (1).to_bytes(4, "little"), 12)
-    prepared = driver.prepare_launch(
-        driver.call("current_context"), driver.launch_config((1, 1, 1), (64, 1, 1), 0, stream), function, block
-    )
-    driver.call("begin_capture", stream, RELAXED_CAPTURE)
-    assert driver.call("is_capturing", stream)
-    for _ in range(3):
-        prepared()
-    graph = driver.call("end_capture", stream)
-    executable = driver.call("instantiate_graph", graph, 0)
-    driver.call("destroy_graph", graph)
-    for _ in range(2):
-        driver.call("launch_graph", executable, stream)
-    host = (ctypes.c_int * 64)()
-    driver.call("copy_to_host", ctypes.addressof(host), pointer, 256, stream)
-    driver.call("synchronize_stream", stream)
-    assert list(host) == [6] * 64
-    driver.call("destroy_executable", executable)
-    driver.unload_module(module)
-    driver.call("free", pointer)
-    driver.call("destroy_stream", stream)
-
-
-def test_a_tensor_map(driver: Any) -> None:
-    pointer = driver.call("allocate", 1 << 12)
-    tensor_map = driver.encode_tensor_map(7, pointer, (32, 32), (128,), (16, 8), (1, 1))
-    assert type(tensor_map) is bytes
-    assert len(tensor_map) == 128
-    assert any(tensor_map)
-    with pytest.raises(DriverError) as caught:
-        driver.encode_tensor_map(7, pointer + 1, (32, 32), (128,), (16, 8), (1, 1))
-    assert (caught.value.call, caught.value.name) == ("cuTensorMapEncodeTiled", "CUDA_ERROR_INVALID_VALUE")
-    driver.call("free", pointer)
-
-
-def test_the_log_of_the_drivers_compiler(driver: Any) -> None:
-    with pytest.raises(DriverError) as caught:
-        driver.load_module(ptx_of(COUNT).replace("ret;", "oddity {").encode())
-    assert caught.value.name == "CUDA_ERROR_INVALID_PTX"
-    assert "line" in caught.value.log
-
-
-def test_an_attribute_that_the_driver_does_not_know(driver: Any) -> None:
-    with pytest.raises(DriverError):
-        driver.call("device_attribute", 9999, 0)
 
 
 # -- the thread's context
@@ -374,16 +278,3 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
         assert list(host) == [2] * 64
         driver.call("free", pointer)
         driver.unload_module(module)
-
-
-def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
-    module = driver.load_module(ptx_of(COUNT).encode())
-    function, block = driver.call("get_function", module, b"count"), ParameterBlock(12)
-    context = driver.call("current_context")
-    config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 1)
-    prepared = driver.prepare_launch(context, config, function, block)
-    for _ in range(2):
-        with pytest.raises(DriverError) as caught:
-            prepared()
-        assert (caught.value.call, caught.value.name) == ("cuLaunchKernelEx", "CUDA_ERROR_INVALID_VALUE")
-    driver.unload_module(module)

@@ -210,14 +210,6 @@ def test_a_required_block_with_and_without_a_cluster(device: Any, standin: Any) 
 
 # -- functions of one kernel, and errors of the driver
 
-SHARED = """
-extern __shared__ int scratch[];
-extern "C" __global__ void k(int *x, int n) {
-    scratch[n - 1 - threadIdx.x] = x[threadIdx.x];
-    __syncthreads();
-    x[threadIdx.x] = scratch[threadIdx.x];
-}"""
-
 
 @pytest.mark.row("R35")
 def test_functions_of_one_kernel_share_its_limit_of_shared_memory(device: Any, standin: Any) -> None:

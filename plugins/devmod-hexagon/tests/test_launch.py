@@ -330,30 +330,3 @@ def test_hvx(device: Any) -> None:
     out = np.zeros(1024, "uint8")
     module(source, "C", "-mhvx=v66")["add_saturated"](a, b, out, 1024)
     np.testing.assert_array_equal(out, np.minimum(a.astype(int) + b, 255))
-
-
-@pytest.mark.row("R34")
-def test_one_array_is_several_arguments() -> None:
-    source = """
-    #include <stdint.h>
-    void copy(const int *a, uint32_t rows, uint32_t columns, int64_t row, int *out, uint64_t count, int add) {
-        for (uint32_t i = 0; i < rows * columns && i < count; i++) out[i] = a[i / columns * row + i % columns] + add;
-    }"""
-    params = [
-        devmod.Param("a", "buffer", "int32", "r", pack=("ptr:handle", "shape0:uint32", "shape1:uint32", "stride0:int64")),
-        devmod.Param("out", "buffer", "int32", "w", pack=("ptr:handle", "count:uint64")),
-        devmod.Param("add", "scalar", "int32"),
-    ]
-    types = ["handle", "uint32", "uint32", "int64", "handle", "uint64", "int32"]
-    info = devmod.FunctionInfo("copy", types, interface=devmod.Interface(params))
-    f = devmod.compile(source, "hexagon -arch=v66", language="C", fmap={"copy": info})["copy"]
-    a, out = np.arange(6, dtype=np.int32).reshape(2, 3), np.zeros(5, np.int32)
-    f(a, out, 10)
-    assert out.tolist() == [10, 11, 12, 13, 14]
-    device = devmod.device("hexagon")
-    b, c = device.from_numpy(a.reshape(3, 2)), device.zeros(6, "int32")
-    f(b, c, 20)
-    f(b, c, add=30)
-    assert c.numpy().tolist() == [30, 31, 32, 33, 34, 35]
-    f.bind(b, c, 40)()
-    assert c.numpy().tolist() == [40, 41, 42, 43, 44, 45]

@@ -63,31 +63,6 @@ def test_large_values_are_copied_to_a_buffer(double: Any) -> None:
     assert metal_double.taken[0]["s"] == [*range(250)] * 20
 
 
-@pytest.mark.row("R34")
-def test_structs_are_packed_by_the_members_in_the_interface(double: Any) -> None:
-    source = (
-        "struct View { float3 at; float scale; }; struct Scene { char t; View views[2]; float2x3 m; packed_half3 h; };\n"
-        + TAKES.format("constant Scene &scene [[buffer(0)]], device uint (&hist)[16] [[buffer(1)]]")
-    )
-    f = devmod.compile(source, "metal")["takes"]
-    views = [((1, 2, 3), 4), {"at": (5, 6, 7), "scale": 8}]
-    hist = np.zeros(16, "uint32")
-    f((-1, views, [[1, 2, 3], [4, 5, 6]], (7, 8, 9)), hist, grid=1, block=1)
-    ((_, _, _, _, ((_, data),), _, _, _),) = launches(double)
-    scene = np.zeros(32, "float32")
-    scene[4:7], scene[8], scene[12:15], scene[16] = (1, 2, 3), 4, (5, 6, 7), 8
-    scene[20:23], scene[24:27] = (1, 2, 3), (4, 5, 6)
-    expected = bytearray(scene.tobytes())
-    expected[0] = 255
-    expected[112:118] = np.array([7, 8, 9], "float16").tobytes()
-    assert data == bytes(expected)
-    with pytest.raises(devmod.ArgumentError) as caught:
-        f((-1, views, [[1, 2, 3], [4, 5, 6]], (7, 8, 9)), hist[:15].copy(), grid=1, block=1)
-    assert str(caught.value) == (
-        "the metal function 'takes': argument 2 'hist' has 60 bytes, and the kernel declares 64; pass an array of 64 bytes or more"
-    )
-
-
 @pytest.mark.row("R34", "R35")
 def test_scalars_of_tvm_are_one_struct_after_the_buffers(double: Any) -> None:
     source = TAKES.format("device float *A [[buffer(0)]], device int *B [[buffer(1)]], constant ulong *args [[buffer(2)]]")

@@ -90,14 +90,6 @@ def test_a_kernel_sees_each_texel_at_its_place(device: Any, type_: str) -> None:
     np.testing.assert_array_equal(b.numpy(), values)
 
 
-def test_the_default_formats_of_pictures(device: Any) -> None:
-    for dtype, channels, expected in (("uint8", 4, "rgba8unorm"), ("float32", 1, "r32float"), ("float16", 4, "rgba16float")):
-        picture = texels(expected, (5, 7, channels) if channels > 1 else (5, 7))
-        image = device.image_from_numpy(picture)
-        assert (image.format, image.shape, picture.dtype) == (expected, (7, 5), dtype)
-        np.testing.assert_array_equal(image.numpy(), picture)
-
-
 def test_a_format_that_the_device_lacks(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     has = frozenset(("r32float", "rgba32float", "rgba8unorm"))
     monkeypatch.setattr(type(device), "image_formats", lambda *_: has)
@@ -192,16 +184,6 @@ def test_an_image_that_a_kernel_reads_and_writes(device: Any) -> None:
     np.testing.assert_allclose(image.numpy(), picture * 8 + 7, rtol=1e-5)
 
 
-def test_copies_and_launches_keep_the_order_of_a_stream(device: Any, resize: Any) -> None:
-    how, pictures = device.sampler(), [np.full((5, 7), number, "float32") for number in range(20)]
-    source, result = device.image((7, 5), "r32float"), device.image((7, 5), "r32float")
-    with device.stream():
-        for picture in pictures:
-            source.copy_from(picture)
-            resize(source, result, how, (1 / 7, 1 / 5), (0, 0), threads=(7, 5))
-    assert (result.numpy() == 19).all()
-
-
 def test_a_prepared_launch_keeps_its_images_and_its_sampler(device: Any, resize: Any) -> None:
     picture = texels("rgba8unorm", (5, 7, 4))
     result = device.image((7, 5), "rgba8unorm")
@@ -231,13 +213,6 @@ def test_images_beside_arrays_locals_and_numbers(device: Any) -> None:
         f(on_device, 1, image, 2, devmod.Local(4), 3, how, 4, grid=1, block=1)
         assert out[0] == on_device.numpy()[0] == 4321.5
         out[0] = 0
-
-
-def test_an_image_in_place_of_an_array(device: Any) -> None:
-    f = devmod.compile("__kernel void k(__global float *x) {}", "opencl")["k"]
-    start = "the opencl function 'k': argument 1 'x' is"
-    assert error_of(f, device.image((4, 4), "r32float"), grid=1, block=1) == f"{start} an Image, and the kernel takes an array of float32"
-    assert error_of(f, device.sampler(), grid=1, block=1) == f"{start} a Sampler, and the kernel takes an array of float32"
 
 
 def test_a_format_that_kernels_cannot_access(device: Any, resize: Any, monkeypatch: pytest.MonkeyPatch) -> None:

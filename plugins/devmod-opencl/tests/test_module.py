@@ -483,19 +483,6 @@ def test_a_replaced_compiler_may_return_a_binary(device: Any, set_compiler: Any)
 # -- threads
 
 
-def get_in_threads(module: devmod.Module, count: int = 64) -> list[Any]:
-    return run_in_threads(lambda _: module["add"], range(count))
-
-
-@pytest.mark.row("R32")
-def test_sixty_four_threads_cause_one_build(builds: list[str]) -> None:
-    functions = get_in_threads(adder(ADD + "// sixty-four"))
-    assert len(functions) == 64
-    assert len({id(each) for each in functions}) == 1
-    assert len(builds) == 1
-    run_add(functions[0])
-
-
 @pytest.mark.row("R32")
 def test_concurrent_calls_use_separate_kernel_objects(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_opencl import _launch

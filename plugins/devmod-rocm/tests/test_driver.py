@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 from backend_checks import run_python
-from hip_sources import code_object
-from standin_rocm import ROCM, SONAME, Standin, child_environment, library, needs_emulator, on_hardware
+from standin_rocm import ROCM, SONAME, Standin, library, on_hardware
 
 from devmod_rocm import _device
-from devmod_runtime.driver_api.api import COOPERATIVE, DriverError
-from devmod_runtime.driver_api.driver import ParameterBlock
+from devmod_runtime.driver_api.api import DriverError
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (
@@ -151,31 +148,6 @@ def test_addresses(driver: Any, standin: Standin, version: str) -> None:
     driver.call("free_host", host)
 
 
-def test_a_module_and_a_launch(driver: Any) -> None:
-    needs_emulator()
-    module = driver.load_module(code_object())
-    function, context = driver.call("get_function", module, b"axpy"), driver.call("current_context")
-    assert driver.call("function_attribute", 0, function) == 1024
-    assert driver.call("max_active_blocks", function, 64, 0) >= 1
-    assert driver.call("get_global", module, b"total")[1] == 4
-    pointer = driver.call("allocate", 512)
-    driver.call("fill", pointer, 0, 512, 0)
-    ones = (ctypes.c_float * 64)(*[1] * 64)
-    driver.call("copy_to_device", pointer, ctypes.addressof(ones), 256, 0)
-    block = ParameterBlock(24, driver.api.parameters_end, (0, 8, 16, 20))
-    struct.pack_into("<QQfi", block.buffer, 0, pointer, pointer + 256, 2.0, 64)
-    for attributes in ((), ((COOPERATIVE, b"\1"),)):
-        config = driver.launch_config((2, 1, 1), (32, 1, 1), 0, 0, attributes)
-        prepared = driver.prepare_launch(context, config, function, block)
-        for _ in range(3):
-            prepared()
-    driver.call("copy_to_host", ctypes.addressof(ones), pointer + 256, 256, 0)
-    driver.call("synchronize_stream", 0)
-    assert list(ones) == [12] * 64
-    driver.call("free", pointer)
-    driver.unload_module(module)
-
-
 def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
     """PyTorch reads the last error after each of its launches."""
     for work in (lambda: driver.call("allocate", 1 << 60), lambda: driver.call("synchronize_event", 1)):
@@ -183,19 +155,6 @@ def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
             work()
         assert standin.api.hipGetLastError() == 0
     standin.reset()  # the handle is a violation
-
-
-def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
-    module = driver.load_module(code_object())
-    function, block = driver.call("get_function", module, b"bounded"), ParameterBlock(8, driver.api.parameters_end)
-    context = driver.call("current_context")
-    config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 0)
-    prepared = driver.prepare_launch(context, config, function, block)
-    for _ in range(2):
-        with pytest.raises(DriverError) as caught:
-            prepared()
-        assert caught.value.call == "hipModuleLaunchKernel"
-    driver.unload_module(module)
 
 
 def test_a_function_that_an_older_runtime_lacks(environment: dict[str, str]) -> None:
@@ -218,9 +177,3 @@ def test_a_function_that_an_older_runtime_lacks(environment: dict[str, str]) -> 
     )
     text = "hipStreamGetDevice: hipErrorNotSupported (this driver has no such function)\n"
     assert run_python(lacking + program, **environment) == text
-
-
-def test_the_settings_of_a_child_process() -> None:
-    if on_hardware():
-        pytest.skip("reads the settings of the stand-in runtime")
-    assert child_environment(devices=2)["DEVMOD_STANDIN_DEVICES"] == "2"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -280,24 +279,6 @@ def test_queued_launches_keep_their_images(device: Any) -> None:
             f(device.image((512, 512), "rgba8unorm"), result, threads=(512, 512))
         gc.collect()
     assert (result.numpy() == 255).all()
-
-
-@pytest.mark.row("R32")
-def test_several_threads_call_with_images_of_their_own(device: Any) -> None:
-    f = kernel(INVERT)
-
-    def work(seed: int) -> bool:
-        with device.stream():
-            picture = np.random.default_rng(seed).integers(0, 256, (16 + seed, 9, 4), "uint8")
-            source, to = device.image_from_numpy(picture), device.image((9, 16 + seed), "rgba8unorm")
-            for _ in range(20):
-                f(source, to, threads=(9, 16 + seed))
-                f(to, source, threads=(9, 16 + seed))
-                f(source, to, threads=(9, 16 + seed))
-            return bool((to.numpy() == 255 - picture).all())
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(8)))
 
 
 def test_an_unused_image_needs_no_descriptor(device: Any) -> None:

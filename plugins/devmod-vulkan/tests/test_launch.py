@@ -20,7 +20,7 @@ from backend_checks import (
     run_in_threads,
     run_python,
 )
-from vulkan_kernels import ADD, SLOW, TWICE, adder, blocked, compiled, is_done, kernel, packed, shader, words
+from vulkan_kernels import ADD, SLOW, TWICE, adder, blocked, is_done, kernel, packed, shader, words
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
@@ -128,32 +128,6 @@ def test_uniform_blocks_as_bytes_and_buffers_of_structs(device: Any) -> None:
     records = np.array([(1, 0.5), (2, 0.25)], "i4,f4")
     f(block.tobytes(), records, grid=1)
     assert records.tolist() == [(1, 111.5), (2, 112.25)]
-
-
-@pytest.mark.row("R34")
-def test_structs_are_packed_by_the_members_in_the_interface(device: Any) -> None:
-    f = kernel("""
-        #version 450
-        layout(local_size_x = 1) in;
-        struct View { vec3 at; float scale; };
-        layout(binding = 0) uniform Scene { float w[2]; View views[2]; mat3 m; } scene;
-        layout(binding = 1) buffer X { float x[8]; };
-        layout(push_constant) uniform Push { View view; mat2 turn; };
-        void main() {
-            x[0] = scene.w[1]; x[1] = scene.views[1].at.z; x[2] = scene.views[1].scale; x[3] = scene.m[2][1];
-            x[4] = view.at.y; x[5] = view.scale; x[6] = turn[1][0]; x[7] = turn[0][1];
-        }
-    """)
-    views = [((1, 2, 3), 4), {"at": [5, 6, 7], "scale": 8}]
-    scene = {"w": [9, 10], "views": views, "m": np.arange(9).reshape(3, 3)}
-    x = np.zeros(8, "float32")
-    f(scene, x, views[0], [[20, 21], [22, 23]], grid=1)
-    assert x.tolist() == [10, 7, 8, 7, 2, 4, 22, 21]
-    record = np.zeros((), f.info.interface.params[0].dtype)  # type: ignore[union-attr]
-    record["w"], record["m"][:, :3], record["views"]["at"], record["views"]["scale"] = [9, 10], scene["m"], [[1, 2, 3], [5, 6, 7]], [4, 8]
-    x[:] = 0
-    f(record, x, views[0], [[20, 21], [22, 23]], grid=1)
-    assert x.tolist() == [10, 7, 8, 7, 2, 4, 22, 21]
 
 
 @pytest.mark.row("R34")
@@ -923,17 +897,6 @@ def test_the_architecture_of_a_device_ranks_the_shaders_it_runs(device: Any) -> 
     assert spec.rank("spirv1.9", device.arch) is None
 
 
-@pytest.mark.row("R40")
-def test_a_bundle_selects_the_best_variant_for_the_device(device: Any) -> None:
-    """Of two variants that the device supports, the one with more requirements is selected."""
-    plain: Any = compiled(ADD, "add", "vulkan -arch=spirv1.0")
-    newer: Any = compiled(ADD, "add", "vulkan -arch=spirv1.3")
-    tree = devmod.loads(devmod.dumps(devmod.bundle(plain, newer)))
-    a, b, c = host_arrays()
-    tree["add"](a, b, c, 64, grid=1)
-    np.testing.assert_array_equal(c, a + b)
-
-
 TWO_DEVICES = """
 import devmod
 from backend_checks import check_two_devices
@@ -960,25 +923,6 @@ def test_two_devices(device: Any, tmp_path: Path) -> None:
     both = f"{drivers[0]}:{second}"
     environment = {"VK_ICD_FILENAMES": both, "VK_DRIVER_FILES": both, "DEVMOD_VULKAN_DEVICE": "", "PYTHONPATH": str(Path(__file__).parent)}
     run_python(TWO_DEVICES, **environment)
-
-
-@pytest.mark.row("R34")
-def test_an_array_smaller_than_the_shader_declares(device: Any) -> None:
-    f = kernel("""
-        #version 450
-        layout(local_size_x = 16) in;
-        layout(binding = 0) buffer H { uint hist[16]; };
-        void main() { hist[gl_LocalInvocationID.x] = gl_LocalInvocationID.x; }
-    """)
-    whole = device.empty(16, "uint32")
-    f(whole, grid=1)
-    assert whole.numpy().tolist() == list(range(16))
-    for count in (8, 0):
-        text = f"the vulkan function 'k': argument 1 'hist' has {4 * count} bytes, and the kernel declares 64; pass an array of 64 bytes or more"
-        for call, array in ((f, np.zeros(count, "uint32")), (f, device.empty(count, "uint32")), (f.bind, device.empty(count, "uint32"))):
-            with pytest.raises(devmod.ArgumentError) as caught:
-                call(array, grid=1)
-            assert str(caught.value) == text
 
 
 @pytest.mark.row("R34")

@@ -78,25 +78,6 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- before any driver
 
 
-@pytest.mark.row("R14", "R15", "R18", "R19")
-@pytest.mark.parametrize("fmt", ["spv", "vulkan"])
-def test_runtime_and_fallback_modules_save_the_same_bytes(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ("vulkan", {"k": packed(MAGIC), "l": packed(b"", 1)}, fmt, {"k": add_info()}, {"spv": "a listing"})
-    module = devmod.create(*arguments)  # type: ignore[arg-type]
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    fallback = devmod.create_with_fallback(*arguments)  # type: ignore[arg-type]
-    assert type(module) is not type(fallback)
-    data = module.save_to_bytes()
-    assert data == fallback.save_to_bytes()
-    loaded = devmod.load_from_bytes("vulkan", data)
-    assert type(loaded) is type(module)
-    assert loaded.save_to_bytes() == data
-    assert data.startswith(bytes([0xA0 + len(fmt)]) + fmt.encode())
-    assert module.format == "spv"
-    for name in ("kind", "format", "functions"):
-        assert getattr(module, name) == getattr(fallback, name) == getattr(loaded, name)
-
-
 def run_add(function: Any, n: int = 64) -> None:
     a, b, c = np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
     function(a, b, c, n, grid=-(-n // 64))

@@ -59,79 +59,6 @@ def test_each_call_gets_its_scalars(device: Any) -> None:
         assert x.numpy() == 10000 * a + 100 * b[0] + b[1]
 
 
-@pytest.mark.row("R34")
-def test_vectors_and_structs_by_value(device: Any) -> None:
-    f = function(
-        """
-        struct Inner { a: i32, b: vec2<f32> }
-        struct Flat { v: vec3f, s: f32, w: vec2<u32>, t: i32 }
-        struct Nested { scale: f32, @align(16) inner: Inner, m: mat2x2f }
-        @group(1) @binding(0) var<uniform> flat_: Flat;
-        @group(1) @binding(2) var<uniform> nested: Nested;
-        @group(0) @binding(0) var<storage, read_write> x: array<f32>;
-        """,
-        """
-        x[0] = flat_.v.x + 10 * flat_.v.y + 100 * flat_.v.z + 1000 * flat_.s + f32(flat_.w.y) + f32(flat_.t);
-        x[1] = nested.scale * f32(nested.inner.a) + nested.inner.b.y + nested.m[1].x;
-        """,
-    )
-    nested = np.zeros(
-        1,
-        np.dtype(
-            {"names": ["scale", "a", "b", "m"], "formats": ["f4", "i4", "2f4", "(2,2)f4"], "offsets": [0, 16, 24, 32], "itemsize": 48}
-        ),
-    )[0]
-    nested["scale"], nested["a"], nested["b"], nested["m"] = 2, 21, (0, 0.5), [[1, 2], [3, 4]]
-    x = np.zeros(2, "float32")
-    for _ in range(2):
-        f(x, (1, 2, 3), 4, (9, 20), -1, nested, grid=1)
-        assert x.tolist() == [4321 + 20 - 1, 42 + 0.5 + 3]
-    launch = f.bind(device.from_numpy(x), (1, 2, 3), 5, (9, 20), -1, nested.tobytes(), grid=1)
-    launch()
-
-
-@pytest.mark.row("R34")
-def test_buffers_of_vectors_structs_and_atomics(device: Any) -> None:
-    f = function(
-        """
-        struct Particle { place: vec3f, mass: f32 }
-        @group(0) @binding(0) var<storage, read> from_: array<vec3f>;
-        @group(0) @binding(1) var<storage, read_write> to: array<Particle>;
-        @group(0) @binding(2) var<storage, read_write> count: atomic<u32>;
-        """,
-        "to[id.x] = Particle(from_[id.x] + 1, f32(id.x)); atomicAdd(&count, arrayLength(&from_));",
-    )
-    places = np.arange(12, dtype="float32").reshape(3, 4)  # three-vectors take four floats in an array
-    particles = np.zeros(3, np.dtype([("place", "3f4"), ("mass", "f4")]))
-    count = np.zeros(1, "uint32")
-    f(places, particles, count, grid=3)
-    np.testing.assert_array_equal(particles["place"], places[:, :3] + 1)
-    assert particles["mass"].tolist() == [0, 1, 2]
-    assert count[0] == 9
-
-
-@pytest.mark.row("R34")
-def test_structs_are_packed_by_the_members_in_the_interface(device: Any) -> None:
-    f = function(
-        """
-        struct View { at: vec3f, scale: f32 }
-        struct Scene { w: array<vec4f, 2>, views: array<View, 2>, m: mat3x3f, n: u32 }
-        @group(0) @binding(0) var<uniform> scene: Scene;
-        @group(0) @binding(1) var<uniform> turn: mat2x4f;
-        @group(0) @binding(2) var<storage, read_write> x: array<f32, 8>;
-        """,
-        "x[0] = scene.w[1].z; x[1] = scene.views[1].at.z; x[2] = scene.views[1].scale; x[3] = scene.m[2][1]; x[4] = f32(scene.n);"
-        "x[5] = turn[1][2]; x[6] = scene.views[0].at.x; x[7] = scene.m[0][2];",
-    )
-    scene = {"w": [[1, 2, 3, 4], [5, 6, 7, 8]], "views": [((1, 2, 3), 4), ((5, 6, 7), 8)], "m": np.arange(9).reshape(3, 3), "n": 9}
-    x = np.zeros(8, "float32")
-    f(scene, [[1, 2, 3, 4], [5, 6, 7, 8]], x, grid=1)
-    assert x.tolist() == [7, 7, 8, 7, 9, 7, 1, 2]
-    assert message_of(devmod.ArgumentError, f, scene, [[1, 2, 3, 4]], x, grid=1) == (
-        "the webgpu function 'k': argument 2 'turn': expected 2 elements, got 1"
-    )
-
-
 @pytest.mark.parametrize("members", ["n: u32, @align(32) m: In", "@align(32) m: In, n: u32", "n: u32, @align(32) m: array<In, 2>"])
 def test_alignments_inside_structs(members: str, device: Any) -> None:
     which = "m[1].b" if "array" in members else "m.b"
@@ -171,17 +98,6 @@ def test_arrays_of_bytes_that_are_not_whole_words(nbytes: int, device: Any) -> N
     f(x, grid=1)
     assert x.tolist() == [255, *(each % 256 for each in range(1, nbytes))]
     assert device.from_numpy(x).numpy().tolist() == x.tolist()
-
-
-@pytest.mark.row("R34")
-def test_arrays_that_are_too_small(device: Any) -> None:
-    f = function("@group(0) @binding(0) var<storage, read_write> x: array<f32, 64>;", "x[id.x] = 1;")
-    f(device.empty(64, "float32"), grid=1)
-    for count in (32, 1, 0):
-        text = f"the webgpu function 'k': argument 1 'x' has {4 * count} bytes, and the kernel declares 256; pass an array of 256 bytes or more"
-        assert message_of(devmod.ArgumentError, f, np.zeros(count, "float32"), grid=1) == text
-        assert message_of(devmod.ArgumentError, f, device.empty(count, "float32"), grid=1) == text
-        assert message_of(devmod.ArgumentError, f.bind, device.empty(count, "float32"), grid=1) == text
 
 
 @pytest.mark.row("R34")

@@ -44,7 +44,7 @@ def break_process_start(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(_trial, "_idle", worker.IdleWorkers(2))
-    monkeypatch.setattr(worker.subprocess, "Popen", popen)
+    monkeypatch.setattr(subprocess, "Popen", popen)
 
 
 def message_of(module: devmod.Module) -> str:

@@ -7,9 +7,10 @@ An interrupt within a driver's package may leave a lock held or an object incomp
 from __future__ import annotations
 
 import os
+import threading  # noqa: F401 - it takes the first thread that imports it for the main one
+from _queue import SimpleQueue  # queue imports heapq too
 from _thread import start_new_thread
 from collections import deque
-from queue import SimpleQueue  # and not from _queue: it imports threading, for which the first thread that imports it is the main one
 from sys import is_finalizing
 from time import perf_counter
 

@@ -89,7 +89,10 @@ def split_arguments(text: str, start: int = 0) -> list[str] | None:
 
 @cache
 def header_text(package: str, name: str) -> str:
-    """Return the text of a file of a package, such as "headers/begin.h". The package may be in a zip file."""
+    """Return the text of a file of a package, such as "headers/begin.h". The package may be in a zip file.
+
+    It imports less than `header_files`, for the compile of a small source.
+    """
     from pkgutil import get_data
 
     data = get_data(package, name)

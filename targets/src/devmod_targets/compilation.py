@@ -19,7 +19,7 @@ from devmod import Local, Target
 from devmod.backend import check_fmap, detect_form, find_spec, open_regular
 from devmod.errors import CompileError, FormatError, PluginError, ToolchainNotFoundError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import SUBGROUP_SIZES, architecture_problem, import_compiler, is_default, owner_of, takes
+from devmod_targets._compilers import SUBGROUP_SIZES, architecture_problem, import_compiler, is_default, owner_of, takes
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import CompileRequest, Payload, check_source_text, decode_source
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from devmod import FunctionInfo, Module, TargetSpec
-    from devmod_targets._languages import Compiler
+    from devmod_targets._compilers import Compiler
 
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None

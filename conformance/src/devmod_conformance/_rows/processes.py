@@ -9,8 +9,7 @@ from typing import Any
 
 from devmod.worker import describe_exit
 from devmod_conformance._case import Call, Conformance
-from devmod_conformance._payload import read_argument
-from devmod_conformance._probe import EXIT_STATUS
+from devmod_conformance._payload import EXIT_STATUS, read_argument
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import compare_arrays, list_devices, reference_arrays, require, require_equal, row, samples_with_calls
@@ -106,13 +105,9 @@ def interrupted_process(case: Conformance) -> None:
         call, types = pairs[step["call"]][1], step["error"]["types"]
         wrong = f"{types[0]}: {step['error']['text']}" if types else ""
         require(not types, f"{call.function!r}, called after KeyboardInterrupt at random moments, raises {wrong}{_INTERRUPT_REMEDY}")
-        expected = [_arrays(reference_arrays(call))] * 2 + [_arrays(call.make_arguments())]
+        expected = [reference_arrays(call)] * 2 + [call.make_arguments()]
         for sent, arrays in zip(step["results"], expected, strict=False):
             compare_arrays(call, list(map(read_argument, sent)), arrays, "called after KeyboardInterrupt at random moments")
-
-
-def _arrays(arguments: list[Any]) -> list[Any]:
-    return [each for each in arguments if hasattr(each, "tobytes")]
 
 
 def _compare(call: Call, sent: list[Any], description: str) -> None:

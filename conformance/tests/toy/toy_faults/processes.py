@@ -229,7 +229,7 @@ RUNNING = []
     ToyKernel,
     "caller",
     "R37-interrupts",
-    reason="…, called after KeyboardInterrupt at random moments, raises AssertionError: wrong in …",
+    reason="…, called after KeyboardInterrupt at random moments, raises AssertionError: … is wrong in …",
 )
 def interrupted_launch(before, self, stream, shape):
     """After an interrupt of a launch, the next one does not run."""

@@ -44,23 +44,31 @@ def partial_names(path: str) -> list[str]:
 def remove_stale(path: str) -> None:
     """Remove the temporary files of killed processes for `path`. A process that still writes has locked its file."""
     for partial in partial_names(path):
-        if fcntl is None:
-            with suppress(OSError):
-                os.unlink(partial)
-            continue
-        try:
-            file = os.open(partial, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another save may use the name now. The name of a locked file does not change: only the owner of the lock removes or moves it.
-            if os.path.samestat(os.fstat(file), os.lstat(partial)):
-                os.unlink(partial)
-        except OSError:
-            continue  # a process still writes it, or the file system has no locks
-        finally:
-            os.close(file)
+        with suppress(OSError), locked(partial, os.O_RDWR):
+            os.unlink(partial)
+
+
+@contextmanager
+def locked(path: str, mode: int = os.O_RDONLY) -> Iterator[int]:
+    """Hold the lock of a file or a folder, and yield its descriptor; -1 on Windows, which has no such locks.
+
+    Raises
+    ------
+    OSError
+        Another process has the lock, the path is a link or was removed, or the file system has no locks.
+    """
+    if fcntl is None:
+        yield -1
+        return
+    lock = os.open(path, mode | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another process may use the name now. That of a locked file does not change: only the owner of the lock removes or moves it.
+        if not os.path.samestat(os.fstat(lock), os.lstat(path)):
+            raise FileNotFoundError(path)
+        yield lock
+    finally:
+        os.close(lock)
 
 
 class replacing:

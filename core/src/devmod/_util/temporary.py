@@ -8,13 +8,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 
-try:
-    import fcntl as fcntl
-except ImportError:  # Windows: folders of processes that were killed stay
-    fcntl = None  # type: ignore[assignment]
+from devmod._util.atomic import fcntl, locked
 
 #: The start of the names of the folders.
 PREFIX = "devmod-tmp-"
@@ -31,23 +28,21 @@ def temporary_folder() -> Iterator[str]:
     """
     above = tempfile.gettempdir()
     _remove_abandoned(above)
-    lock = -1
-    while True:
-        folder = os.path.join(above, f"{_machine_prefix()}{os.urandom(8).hex()}")
-        os.mkdir(folder, 0o700)
+    with ExitStack() as lock:
+        while True:
+            folder = os.path.join(above, f"{_machine_prefix()}{os.urandom(8).hex()}")
+            os.mkdir(folder, 0o700)
+            try:
+                lock.enter_context(locked(folder))
+            except (BlockingIOError, FileNotFoundError):  # a process has found it unlocked and removes it
+                continue
+            except OSError:  # this file system has no locks, so no process removes it
+                pass
+            break
         try:
-            lock = _lock(folder)
-        except (BlockingIOError, FileNotFoundError):  # a process has found it unlocked and removes it
-            continue
-        except OSError:  # this file system has no locks, so no process removes it
-            pass
-        break
-    try:
-        yield folder
-    finally:
-        _remove(folder)
-        if lock >= 0:
-            os.close(lock)
+            yield folder
+        finally:
+            remove_folder(folder)
 
 
 @cache
@@ -57,12 +52,10 @@ def _remove_abandoned(above: str) -> None:
         pattern = re.compile(f"{_machine_prefix()}[0-9a-f]{{16}}")
         for name in filter(pattern.fullmatch, os.listdir(above) if fcntl is not None else ()):
             folder = os.path.join(above, name)
-            with suppress(OSError):
-                lock = _lock(folder)
+            with suppress(OSError), locked(folder) as lock:
                 about = os.fstat(lock)
                 if about.st_uid == os.geteuid() and not about.st_mode & 0o077:
-                    _remove(folder)
-                os.close(lock)
+                    remove_folder(folder)
 
 
 def _machine_prefix() -> str:
@@ -70,28 +63,8 @@ def _machine_prefix() -> str:
     return f"{PREFIX}{binascii.crc32(os.fsencode(host)):08x}-"
 
 
-def _lock(folder: str) -> int:
-    """Return a descriptor that holds the lock of a folder; -1 on Windows.
-
-    Raises
-    ------
-    OSError
-        Another process has the lock, the folder is a link or was removed, or the file system has no locks.
-    """
-    if fcntl is None:
-        return -1
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(lock), os.lstat(folder)):
-            raise FileNotFoundError(folder)
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
-
-
-def _remove(folder: str) -> None:
+def remove_folder(folder: str) -> None:
+    """Remove a folder, also if a program writes to it at that moment."""
     for _ in range(_REMOVALS):
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.lexists(folder):

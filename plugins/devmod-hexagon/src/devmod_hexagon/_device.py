@@ -5,22 +5,20 @@ from __future__ import annotations
 import atexit
 import sys
 from contextlib import suppress
-from functools import partial
 from threading import RLock
 
 from devmod import Device, Event, Stream
 from devmod.backend import Capabilities, Once, environment_text
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_hexagon._runner import Memory, Runner
+from devmod_hexagon._runner import Memory, Runner, RunnerThread
 from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod import Stream
-    from devmod_hexagon._runner import RunnerThread
 
 
 _once = Once()
@@ -38,20 +36,20 @@ class HexagonDevice(Device):
         The architecture that the emulator has.
     memory
         The bytes of its memory.
-    make_runner
-        Return a new runner; the argument is the device in messages.
+    command
+        The command of its runner.
     """
 
     kind = "hexagon"
     vendor = "QEMU"
 
-    def __init__(self, index: int, arch: str, memory: int, make_runner: Callable[[str], RunnerThread]) -> None:
+    def __init__(self, index: int, arch: str, memory: int, command: Sequence[str]) -> None:
         self.index = index
         self.name = f"{arch} in qemu-hexagon"
         self.arch = arch
         self.memory = memory
         self.limits = {"view_alignment": 1, "memory": memory}
-        self._make_runner = make_runner
+        self._command = command
         self._lock = fork_safe(RLock())
         self._runner: RunnerThread | None = None
         self._is_closed = False
@@ -77,7 +75,7 @@ class HexagonDevice(Device):
                     atexit.register(self._close)
                 else:
                     runner.report()
-                runner = self._runner = self._make_runner(repr(self))
+                runner = self._runner = RunnerThread(self._command, self.memory, repr(self))
             return runner
 
     def _close(self) -> None:
@@ -166,14 +164,14 @@ def devices() -> list[HexagonDevice]:
 
 
 def _find_devices() -> list[HexagonDevice]:
-    from devmod_hexagon._emulator import find_arch, find_emulator, memory_bytes, read_number, runner
+    from devmod_hexagon._emulator import find_arch, find_emulator, memory_bytes, read_number, runner_command
 
     check_driver("hexagon")
     emulator = find_emulator()
     arch = _arch() or find_arch(emulator)
     memory = memory_bytes()
     return [
-        HexagonDevice(index, arch, memory, partial(runner, emulator, arch))
+        HexagonDevice(index, arch, memory, runner_command(emulator, arch))
         for index in range(read_number("DEVMOD_HEXAGON_DEVICES", 1, "devices", 1, _MAX_DEVICES))
     ]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from devmod.backend import DiskCache, environment_text, find_program
 from devmod.errors import DeviceNotFoundError
 from devmod_hexagon._runner import RunnerThread
-from devmod_hexagon._transport import Transport
 
 #: The program in this wheel. It is built for v66, and every emulator runs v66.
 RUNNER = Path(__file__).with_name("runner")
@@ -58,7 +57,7 @@ def find_arch(emulator: str) -> str:
         return cached
     for arch in _ARCHS:
         try:
-            runner(emulator, arch, "the emulator", 1 << 20).try_out()
+            RunnerThread(runner_command(emulator, arch), 1 << 20, "the emulator").try_out()
         except DeviceNotFoundError:
             continue
         _CACHE.write(key, arch.encode())
@@ -69,26 +68,9 @@ def find_arch(emulator: str) -> str:
     )
 
 
-def runner(emulator: str, arch: str, label: str, memory: int = 0) -> RunnerThread:
-    """Return a runner, which its first request starts. That raises DeviceNotFoundError if the process cannot be started, or is no runner.
-
-    Parameters
-    ----------
-    emulator, arch
-        The emulator and the architecture that it emulates.
-    label
-        The device in messages.
-    memory
-        The bytes of the arena; by default those of DEVMOD_HEXAGON_MEMORY.
-    """
-
-    def start() -> Transport:
-        try:
-            return Transport([emulator, "-cpu", arch, str(RUNNER)], memory or memory_bytes())
-        except OSError as error:
-            raise DeviceNotFoundError(f"{label} cannot be used: {emulator} cannot be started: {error}", kind="hexagon") from error
-
-    return RunnerThread(start, label)
+def runner_command(emulator: str, arch: str) -> list[str]:
+    """Return the command of a runner in an emulator with an architecture."""
+    return [emulator, "-cpu", arch, str(RUNNER)]
 
 
 def memory_bytes() -> int:

@@ -15,7 +15,7 @@ from devmod.backend import environment_text
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, FormatError, LaunchError
 from devmod_hexagon._binary import PACKED
 from devmod_hexagon._protocol import Connection, EndedError, RunnerError, end_reason
-from devmod_hexagon._transport import Disconnected, TimedOut
+from devmod_hexagon._transport import Disconnected, TimedOut, Transport
 from devmod_runtime import fork_safe, lend
 
 TYPE_CHECKING = False
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn, TypeVar
 
-    from devmod_hexagon._transport import Transport
     from devmod_runtime import Lease
 
     Handler = Callable[[Sequence[Any]], object]
@@ -379,8 +378,10 @@ class RunnerThread:
 
     Parameters
     ----------
-    start
-        Start a runner.
+    command
+        The emulator and its options, then the runner.
+    memory
+        The bytes of the arena.
     label
         The device in messages.
 
@@ -394,8 +395,9 @@ class RunnerThread:
         The seconds that a kernel may take; None without a limit.
     """
 
-    def __init__(self, start: Callable[[], Transport], label: str) -> None:
-        self._start = start
+    def __init__(self, command: Sequence[str], memory: int, label: str) -> None:
+        self._command = command
+        self._memory = memory
         self._label = label
         self.lock = fork_safe(RLock())
         self.ended = ""
@@ -546,8 +548,11 @@ class RunnerThread:
             return
         self._thread = get_ident()
         try:
-            self._transport = self._start()
+            self._transport = Transport(self._command, self._memory)
             self._runner = runner = Runner(self._transport, self._label, self)
+        except OSError as error:
+            self._end(DeviceNotFoundError(f"{self._label} cannot be used: {self._command[0]} cannot be started: {error}", kind="hexagon"))
+            return
         except Exception as error:  # noqa: BLE001 - the waiting threads raise it
             self._end(error)
             return

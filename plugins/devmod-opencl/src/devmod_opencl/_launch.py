@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 #: The platforms that keep what they build from a source on the disk. A cache of binaries beside theirs costs time: for a binary PoCL
 #: compiles every kernel to machine code, and without one those that run.
 _KEEP_BUILDS = (_driver.POCL, "NVIDIA CUDA")
-#: The version of the cache entries: a line of JSON (`arguments_of` each kernel, which a binary does not contain) and the binary.
-_FORM = "arguments with access, and binary"
+#: The version of the cache entries: a line for each kernel (its name, and the words of `arguments_of` it, which a binary does not
+#: contain), an empty line, and the binary. json would be imported for this alone.
+_FORM = "lines of arguments, and binary"
 _BINARIES = DiskCache("opencl")
 
 
@@ -126,14 +127,13 @@ class OpenCLPrograms(Builds):
         """Build a source or SPIR-V, or load the cached result."""
         if device.platform in _KEEP_BUILDS:
             return self._compile(device)
-        import json
-
         key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text or self.code)
-        line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
+        head, _, binary = (_BINARIES.read(key) or b"").partition(b"\n\n")
         if binary:
             try:
                 program = _driver.build_binary(device.context, device.handle, binary)
-                self._arguments[device] = json.loads(line)
+                kernels = (line.split("\0") for line in head.decode().split("\n"))
+                self._arguments[device] = {name: list(zip(*[iter(words)] * 3, strict=True)) for name, *words in kernels}
                 return program
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
@@ -141,7 +141,8 @@ class OpenCLPrograms(Builds):
         self._arguments[device] = arguments = {name: _driver.arguments_of(program, name) for name in _driver.kernel_names(program)}
         binary = _driver.binary_of(program)
         if binary:
-            _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
+            lines = "\n".join("\0".join([name, *chain.from_iterable(each)]) for name, each in arguments.items())
+            _BINARIES.write(key, lines.encode() + b"\n\n" + binary)
         return program
 
     def _compile(self, device: OpenCLDevice) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from devmod.backend import DiskCache, temporary_folder
+from devmod.backend import DiskCache
 from devmod_opencl import _driver
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def _links() -> bool:
     import subprocess
     from glob import glob
 
-    from devmod.backend import find_program
+    from devmod.backend import find_program, temporary_folder
     from devmod.worker import guarded_group
 
     # PoCL looks into relative folders too, which `find_program` leaves out, and without PATH it finds no linker.
@@ -76,7 +76,7 @@ def _links() -> bool:
 
 def _runs_kernel(device: OpenCLDevice) -> bool:
     """Build and run a kernel in another process. Return False if it was not started or was killed, which shows nothing."""
-
+    from devmod.backend import temporary_folder
     from devmod.errors import FormatError, ToolchainNotFoundError
     from devmod.worker import describe_exit
     from devmod_opencl import _trial

@@ -9,7 +9,7 @@ interpreter to start, and skip the trial.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from devmod.backend import DiskCache
 from devmod.errors import CompileError
@@ -34,14 +34,6 @@ _TRIAL = Trial("webgpu", "shader")
 _tried: set[str] = set()
 
 
-class ProcessEndedError(Exception):
-    """The process has ended. `code` is its exit status, `printed` the end of its output."""
-
-    def __init__(self, code: int, printed: str) -> None:
-        super().__init__(code, printed)
-        self.code, self.printed = code, printed
-
-
 class _Process(Worker):
     """A process that tries shaders. It is ready after its first answer."""
 
@@ -49,20 +41,10 @@ class _Process(Worker):
         self.is_ready = False
         super().__init__("devmod_webgpu._trial_process", {}, captures=True)
 
-    def compile(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return its answer.
-
-        Raises
-        ------
-        ProcessEndedError
-            The process has ended, or took too long.
-        """
+    def compile(self, request: Mapping[str, Any]) -> dict[str, str] | None:
+        """Send a request and return its answer; None if the process has ended, or took too long."""
         self.is_ready = self.is_ready or self.answer(TIMEOUT) is not None
-        answer: dict[str, Any] | None = self.ask(request, TIMEOUT) if self.is_ready else None
-        if answer is not None:
-            return answer
-        self.kill()
-        raise ProcessEndedError(self.process.wait(), self.printed)
+        return self.ask(request, TIMEOUT) if self.is_ready else None
 
 
 #: The processes that wait for the next shader.
@@ -126,28 +108,26 @@ def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | N
     for _ in range(3):
         idle = _idle.take()
         process = idle or _start_process(name)
-        try:
+        with ExitStack() as ending:
+            ending.push(process)
             answer = process.compile(request)
-        except ProcessEndedError as ended:
-            process.__exit__()
-            if ended.code == 0 or (idle and (was_killed(ended.code) or not process.is_ready)):
-                continue  # an idle process ends after a while
-            if not process.is_ready:
-                last = ended.printed.strip().rpartition("\n")[2]
-                raise _trial_error(name, f"it ended with status {ended.code} at its start: {last}") from ended
-            if was_killed(ended.code):
-                raise _trial_error(name, f"it ended with status {ended.code} (it took over {TIMEOUT:g} seconds, or was killed)") from ended
-            return ended.printed
-        except BaseException:
-            process.__exit__()
-            raise
-        if answer:
-            process.__exit__()
-        else:
-            _idle.add(process)
-        if "problem" in answer:
-            raise _trial_error(name, answer["problem"])
-        return answer.get("lost")
+            if answer == {}:
+                ending.pop_all()
+                _idle.add(process)
+                return None
+            if answer is not None:
+                if "problem" in answer:
+                    raise _trial_error(name, answer["problem"])
+                return answer["lost"]
+            process.kill()
+            code, printed = process.process.wait(), process.printed
+        if code == 0 or (idle and (was_killed(code) or not process.is_ready)):
+            continue  # an idle process ends after a while
+        if not process.is_ready:
+            raise _trial_error(name, f"it ended with status {code} at its start: {printed.strip().rpartition(chr(10))[2]}")
+        if was_killed(code):
+            raise _trial_error(name, f"it ended with status {code} (it took over {TIMEOUT:g} seconds, or was killed)")
+        return printed
     raise _trial_error(name, "it ends before it compiles anything")
 
 

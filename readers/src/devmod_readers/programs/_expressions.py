@@ -63,8 +63,10 @@ def read_expression(value: object, depth: int = 0) -> Expression:
     raise ExpressionError("has a value that is no integer expression")
 
 
-def evaluate(expression: Expression, values: dict[Any, int]) -> int:
+def evaluate(expression: Expression, values: dict[Any, int], operators: Mapping[str, Callable[..., int]] = OPERATORS) -> int:
     """Return the value of an expression. `values` has those of the names, and gets that of each expression.
+
+    With `operators` of a framework the values may be its symbols.
 
     Raises
     ------
@@ -77,12 +79,12 @@ def evaluate(expression: Expression, values: dict[Any, int]) -> int:
     if known is not None:
         return known
     name, *operands = expression  # type: ignore[misc, str-unpack]  # a name always has a value
-    numbers = [evaluate(each, values) for each in operands]
+    numbers = [evaluate(each, values, operators) for each in operands]
     try:
-        result = OPERATORS[name](*numbers)
+        result = operators[name](*numbers)
     except ZeroDivisionError:
         raise ExpressionError(f"{expression_text(expression)} divides by zero") from None
-    if not LEAST <= result <= MOST:
+    if isinstance(result, int) and not LEAST <= result <= MOST:
         raise ExpressionError(f"{expression_text(expression)} is {result}, which needs more than 64 bits")
     values[expression] = result
     return result

@@ -9,10 +9,6 @@ import click
 
 from devmod.commands import debug_option
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod import Module
-
 
 @click.command(
     "view",
@@ -36,54 +32,30 @@ def command(file: Path, port: int, no_open: bool) -> None:
     cannot run in a browser. Compressed modules are decompressed into a temporary file.
     """
     import devmod
-    from devmod.commands import STDIN, standard_input
-
-    if str(file) != STDIN:
-        _serve(devmod.load(file), file, str(file), port, no_open)  # an error in the file is shown here, and not in a page
-        return
-    from devmod.backend import temporary_folder
-
-    with temporary_folder() as folder:
-        copy = Path(folder, "stdin.devmod")
-        copy.write_bytes(standard_input())
-        _serve(devmod.loads(copy.read_bytes()), copy, "standard input", port, no_open)
-
-
-def _serve(module: Module, file: Path, shown: str, port: int, no_open: bool) -> None:
-    """Serve the file of a module, which `shown` names in messages, until Ctrl-C.
-
-    Browsers cannot decompress zstd: a compressed file is decompressed.
-    Under a policy the bytes that were checked are served, whatever the file has become.
-    """
-    import devmod
     from devmod.backend import policies, temporary_folder, walk
-
-    if not policies() and not any(each.origin is not None and "compression" in each.origin.extra for each in walk(module)):
-        _serve_plain(file, shown, port, no_open)
-        return
-    with temporary_folder() as folder:
-        copy = Path(folder, file.resolve().name)
-        devmod.save(module, copy, compress="none")
-        _serve_plain(copy, shown, port, no_open)
-
-
-def _serve_plain(file: Path, shown: str, port: int, no_open: bool) -> None:
-    """Serve a file without compressed bytes until Ctrl-C."""
-    from devmod.commands import echo
+    from devmod.commands import STDIN, echo, standard_input
     from devmod_readers.view._page import page
     from devmod_readers.view._serve import Server
 
-    server = Server(file.resolve(), page(), port, secrets.token_urlsafe(16))
-    echo(f"{shown} is shown at {server.url}")
-    echo("Ctrl-C ends it.")
-    if not no_open:
-        import webbrowser
+    is_stdin = str(file) == STDIN
+    module = devmod.loads(standard_input()) if is_stdin else devmod.load(file)  # an error in the file is shown here, and not in a page
+    served = Path("stdin.devmod") if is_stdin else file.resolve()
+    with temporary_folder() as folder:
+        # Browsers cannot decompress zstd. Under a policy the bytes that were checked are served, whatever the file has become.
+        if is_stdin or policies() or any(each.origin is not None and "compression" in each.origin.extra for each in walk(module)):
+            served = Path(folder, served.name)
+            devmod.save(module, served, compress="none")
+        server = Server(served, page(), port, secrets.token_urlsafe(16))
+        echo(f"{'standard input' if is_stdin else file} is shown at {server.url}")
+        echo("Ctrl-C ends it.")
+        if not no_open:
+            import webbrowser
 
-        if not webbrowser.open(server.url):
-            echo("No browser could be opened here; open that address in one.", err=True)
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.server_close()
+            if not webbrowser.open(server.url):
+                echo("No browser could be opened here; open that address in one.", err=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            server.server_close()

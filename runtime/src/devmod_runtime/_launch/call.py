@@ -13,7 +13,7 @@ from devmod_runtime._device.host import HostView, plain_array
 from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
-from devmod_runtime._launch.checked_call import IMAGES, LONG, CheckedCall, overlap
+from devmod_runtime._launch.checks import IMAGES, LONG, CheckedCall, overlap
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand

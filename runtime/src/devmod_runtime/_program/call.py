@@ -23,7 +23,7 @@ from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.arguments import Argument
-from devmod_runtime._launch.checked_call import LONG, CheckedCall, overlap
+from devmod_runtime._launch.checks import LONG, CheckedCall, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._program.plan import LaunchPlan, Shapes, clear, unwritten

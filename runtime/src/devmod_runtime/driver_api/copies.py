@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
-
+from devmod._util.numpy import np
 from devmod.backend import Once
 from devmod_runtime import Pool
 from devmod_runtime._fork import is_inherited

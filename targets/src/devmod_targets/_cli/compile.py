@@ -14,7 +14,7 @@ from devmod import FunctionInfo, Local, Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod.errors import CompileError, FormatError
-from devmod_targets._languages import MAIN_SYMBOLS, architecture_problem, chosen_sources, languages_of, other_choice, owner_of
+from devmod_targets._compilers import MAIN_SYMBOLS, architecture_problem, chosen_sources, languages_of, other_choice, owner_of
 from devmod_targets._spelling import in_shell
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source

@@ -457,7 +457,8 @@ class Task:
 
     def _is_result(self, module: Module) -> bool:
         """Return whether a module is of the job's kind, and was made from the job's files alone."""
-        sources = module.origin.sources if module.origin is not None else {}
+        origin = module.origin  # it is decoded at each use
+        sources = origin.sources if origin is not None else {}
         return module.kind == self.job.kind and self.closure is not None and self.closure.has_contents(sources.values())
 
 

@@ -11,7 +11,7 @@ from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import architecture_problem, chosen_sources, languages_of, other_choice, owner_of, takes
+from devmod_targets._compilers import architecture_problem, chosen_sources, languages_of, other_choice, owner_of, takes
 from devmod_targets.build.matrix import (
     covers,
     describe_languages,

@@ -9,7 +9,7 @@ from devmod import Target
 from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError, list_names
 from devmod.targets import KINDS
-from devmod_targets._languages import chosen_sources, variants_of
+from devmod_targets._compilers import chosen_sources, variants_of
 from devmod_targets.build.document import key_text, read_document
 
 if TYPE_CHECKING:

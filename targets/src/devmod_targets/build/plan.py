@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
-from devmod_targets._languages import MAIN_SYMBOLS
+from devmod_targets._compilers import MAIN_SYMBOLS
 from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, stale_skips, uses_of
 
 if TYPE_CHECKING:
@@ -197,14 +197,15 @@ def check_main(modules: Iterable[tuple[Job, Module]]) -> None:
     FormatError
         Shaders of a kernel have their files' names for one target, and another target has a function with the kernel's name.
     """
-    found: dict[str, dict[str, dict[str, str]]] = {}  # by kernel and target: the function, and the source of an entry point `main`
+    found: dict[str, dict[str, dict[str, tuple[Job, Module]]]] = {}  # by kernel and target: the owner of each function
     for job, module in modules:
-        sources = found.setdefault(job.kernel, {}).setdefault(job.target, {})
-        sources |= {name: job.source if info.name in MAIN_SYMBOLS else "" for name, info in module.functions.items()}
+        found.setdefault(job.kernel, {}).setdefault(job.target, {}).update(dict.fromkeys(module, (job, module)))
     for kernel, targets in found.items():
-        for target, sources in targets.items():
-            mains = {name: source for name, source in sources.items() if source}
-            if mains and kernel not in sources and any(kernel in each for each in targets.values()):
+        for target, owners in targets.items():
+            if kernel in owners or not any(kernel in each for each in targets.values()):
+                continue
+            mains = {name: job.source for name, (job, module) in owners.items() if module.functions[name].name in MAIN_SYMBOLS}
+            if mains:
                 source = next(iter(mains.values()))
                 raise FormatError(
                     f"the kernel {kernel!r} has no function {kernel!r} for the target {target!r}, which other targets have: the entry "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod.plugins import shared_scan
-from devmod_targets._languages import SUBGROUP_SIZES
+from devmod_targets._compilers import SUBGROUP_SIZES
 from devmod_targets.build.checks import Checks
 from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, ProgramEntry, Section, Source

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from importlib.resources import files
 from string import Template
 
 from devmod import Target, registered
 from devmod.backend import COMPRESS_LEVELS, escape, find_spec
 from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets import KINDS
-from devmod_targets._languages import chosen_sources, is_own, other_choice
+from devmod_targets._compilers import chosen_sources, is_own, other_choice
+from devmod_targets._text import header_text
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import parse_target, suffix_of
 from devmod_targets.build.progress import Progress
@@ -53,13 +53,9 @@ _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
 def schema_text() -> str:
     """Return the JSON schema of manifests. Its file allows any text as the compression: core has the list."""
-    schema = json.loads(_resource(SCHEMA_NAME))
+    schema = json.loads(header_text(__package__, SCHEMA_NAME))
     schema["properties"]["compress"]["enum"] = ["", *filter(None, COMPRESS_LEVELS)]
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-
-def _resource(name: str) -> str:
-    return (files("devmod_targets.build") / name).read_text(encoding="utf-8")
 
 
 def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], list[str]]:
@@ -188,7 +184,7 @@ def manifest_text(
     first = {kind: text for (_, kind), text in reversed([*failures.items()])}
     absent_targets = {text: first[kind] for text in targets if (kind := parse_target(text).kind) in absent}
     texts = {"output": _quote(output), "targets": _array(targets, 88, absent_targets), "kernels": "\n".join(kernels)}
-    return f"#:schema ./{SCHEMA_NAME}\n" + Template(_resource("skeleton.toml")).substitute(texts)
+    return f"#:schema ./{SCHEMA_NAME}\n" + Template(header_text(__package__, "skeleton.toml")).substitute(texts)
 
 
 def example_target(source: str) -> str:

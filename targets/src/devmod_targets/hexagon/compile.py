@@ -19,7 +19,7 @@ from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.authoring.zig import find_zig, library_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from devmod import FunctionInfo
     from devmod_targets.authoring.clang_build import ClangOptions
@@ -240,16 +240,7 @@ _OTHER, _VISIBILITY, _HIDDEN, _PROTECTED = 13, 3, (1, 2), 3
 
 def exported_functions(code: bytes) -> list[str]:
     """Return the names of the functions in the dynamic symbol table of an ELF file that ld.lld has written."""
-    elf = ElfFile(code)
-    results = []
-    for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
-        if kind != DYNAMIC_SYMBOLS:
-            continue
-        names = bytes(elf.contents(link))
-        for start, info, section, address, _ in elf.symbols(elf.contents(number)):
-            if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
-                results.append((address, names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")))
-    return [name for _, name in sorted(results)]
+    return [name for _, name in sorted((address, name) for address, name, _ in _functions(ElfFile(code), DYNAMIC_SYMBOLS))]
 
 
 def export_hidden(code: bytes, names: Collection[str]) -> bytes:
@@ -262,19 +253,20 @@ def export_hidden(code: bytes, names: Collection[str]) -> bytes:
     """
     result = bytearray(code)
     try:
-        elf = ElfFile(result)
-        for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
-            if kind == _SYMBOLS:
-                _export(elf, elf.contents(number), bytes(elf.contents(link)), names)
+        for _, name, entry in _functions(ElfFile(result), _SYMBOLS):
+            if entry[_OTHER] & _VISIBILITY in _HIDDEN and (not names or name in names):
+                entry[_OTHER] |= _PROTECTED
     except ValueError as error:
         raise FormatError(f"the object is damaged: {error}", kind="hexagon") from None
     return bytes(result)
 
 
-def _export(elf: ElfFile, table: memoryview, strings: bytes, names: Collection[str]) -> None:
-    for place, (start, info, section, _, _) in enumerate(elf.symbols(table)):
-        other = elf.symbol_bytes * place + _OTHER
-        if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section and table[other] & _VISIBILITY in _HIDDEN:
-            name = strings[start : strings.index(b"\0", start)].decode("utf-8", "backslashreplace")
-            if not names or name in names:
-                table[other] |= _PROTECTED
+def _functions(elf: ElfFile, sort: int) -> Iterator[tuple[int, str, memoryview]]:
+    """Yield the functions that symbol tables of a sort define for other files: the address, the name, and the bytes from the symbol on."""
+    for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
+        if kind == sort:
+            table, names = elf.contents(number), bytes(elf.contents(link))
+            for place, (start, info, section, address, _) in enumerate(elf.symbols(table)):
+                if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
+                    name = names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")
+                    yield address, name, table[elf.symbol_bytes * place :]

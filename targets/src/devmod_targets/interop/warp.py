@@ -126,7 +126,7 @@ def array(array: Any, ndim: int = 0) -> dict[str, Any]:
     strides = interface.get("strides")
     if strides is None:
         size = int(re.sub(r"\D", "", interface["typestr"]))
-        strides = [size * prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        strides = _strides(size, shape)
     padding = [0] * (_MAX_DIMENSIONS - count)
     extents = {"shape": shape[:count] + padding, "strides": [int(each) for each in strides[:count]] + padding}
     return {"data": int(interface["data"][0]), "grad": 0, **extents, "ndim": count, "flags": 0}
@@ -217,9 +217,9 @@ def _read(path: Path) -> bytes:
 _KERNEL = re.compile(r'^extern "C" __global__ void (\w{1,1024})\(([^()";{}]{0,65536})\)\s*\{', re.MULTILINE)
 _STRUCT = re.compile(r"^struct (\w{1,1024})\n\{\n((?: {4}[^\n]{1,2048};\n){0,4096})", re.MULTILINE)
 _BLOCK = re.compile(r"^#define WP_TILE_BLOCK_DIM (\d{1,4})$", re.MULTILINE)
-_NUMBERS = {
-    name: name for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32")
-} | {"float64": "float64", "bool": "bool"}
+_NUMBERS = frozenset(
+    ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "bool")
+)
 _ARRAY = re.compile(r"(vec_t|mat_t|quat_t|transform_t)<((?:\d{1,4}, ){0,2})wp::(\w{1,16})>")
 _BOUNDS = re.compile(r"launch_bounds_t<([1-4])>")
 _MAX_DEPTH = 8
@@ -238,7 +238,7 @@ class Layout(NamedTuple):
         """Return a member of this type."""
         if self.members:
             return Member(name, offset=offset, members=self.members, size=self.size)
-        return Member(name, self.dtype, offset, shape=self.shape, strides=_strides(self.dtype, self.shape))
+        return Member(name, self.dtype, offset, shape=self.shape, strides=_strides(array_bytes(parse_dtype(self.dtype)), self.shape))
 
     def param(self, name: str) -> tuple[str, Param]:
         """Return the type of an argument and its parameter."""
@@ -297,7 +297,7 @@ def _new_layout(kind: str, structs: dict[str, str], known: dict[str, Layout | No
         return _struct(fields) if fields else None
     name = kind.removeprefix("wp::")
     if name in _NUMBERS:
-        return _number(_NUMBERS[name])
+        return _number(name)
     bounds = _BOUNDS.fullmatch(name)
     if bounds is not None:
         return _struct([("shape", _number("uint32", int(bounds[1]))), ("size", _number("uint64")), ("coord_mult", _number("uint64"))])
@@ -310,7 +310,7 @@ def _new_layout(kind: str, structs: dict[str, str], known: dict[str, Layout | No
         return None
     counts = [int(each) for each in array[2].split(", ") if each]
     shape = {"vec_t": counts, "mat_t": counts, "quat_t": [4], "transform_t": [7]}[array[1]]
-    return _number(_NUMBERS[array[3]], *shape) if shape and all(shape) else None
+    return _number(array[3], *shape) if shape and all(shape) else None
 
 
 def _number(dtype: str, *shape: int) -> Layout:
@@ -329,6 +329,5 @@ def _struct(fields: Sequence[tuple[str, Layout]]) -> Layout:
     return Layout(-(-at // align) * align, align, members=tuple(members))
 
 
-def _strides(dtype: str, shape: Sequence[int]) -> list[int]:
-    size = array_bytes(parse_dtype(dtype))
+def _strides(size: int, shape: Sequence[int]) -> list[int]:
     return [size * prod(shape[axis + 1 :]) for axis in range(len(shape))]

@@ -150,10 +150,21 @@ def translate(
     arguments += [part for root in roots for part in ("-I", root)]
     arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *options]
     instances = [_check_instance(request, text) for text in request.name_expressions]
-    tool = _find(request, preludes or {})
     # The source is not written. Its folder is a file, so no name in an include leads beside the source.
-    folder = tool.path
-    status, programs, instances, paths, log = tool.run(os.path.join(folder, file), arguments, instances, together=together)
+    folder = _library.find_library(_WHEEL, _LIBRARY)
+    if not folder:
+        missing = not_installed(_WHEEL, _EXTRA, _WHEEL)
+        raise ToolchainNotFoundError(f"cannot compile the Slang source {request.name}: {missing}", kind=request.target.kind)
+    wheel = _library.wheel_version(_WHEEL, folder)
+    question = {
+        "file": os.path.join(folder, file),
+        "arguments": [*arguments, "-no-codegen"],
+        "instances": instances,
+        "preludes": preludes or {},
+        "together": together,
+    }
+    status, about, programs, log = _run(request, folder, wheel, question)
+    instances, paths = about["instances"], about["files"]
     texts = _Messages(request, target, log, file, (folder, *roots))
     if status:  # there is no list of files, and the messages have lines of them
         paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
@@ -172,7 +183,7 @@ def translate(
         texts.warnings.append(dropped)
     if texts.warnings:
         warn_caller(request, ["\n".join(["the Slang source has warnings:", *texts.warnings])], frames=2)
-    return Translation(entries, tool.toolchain, recorded, rest, sources, files)
+    return Translation(entries, f"{wheel} (slang {about['version']})", recorded, rest, sources, files)
 
 
 def _check_instance(request: CompileRequest, text: str) -> str:
@@ -352,46 +363,15 @@ class _Messages:
 # -- Run Slang.
 
 
-#: The status, the reflection and the code of each program, the instances among the entry points, the files that were read, the messages.
-_Result = tuple[int, "list[_Program]", "list[str]", "list[str]", str]
-
-
-def _find(request: CompileRequest, preludes: Mapping[int, str]) -> _Library:
-    if path := _library.find_library(_WHEEL, _LIBRARY):
-        return _Library(request, path, preludes)
-    missing = not_installed(_WHEEL, _EXTRA, _WHEEL)
-    raise ToolchainNotFoundError(f"cannot compile the Slang source {request.name}: {missing}", kind=request.target.kind)
-
-
-class _Library:
-    """The library of the wheel slangpy."""
-
-    def __init__(self, request: CompileRequest, path: str, preludes: Mapping[int, str]) -> None:
-        self._request, self.path, self._preludes = request, path, preludes
-        self._version = ""
-
-    @property
-    def toolchain(self) -> str:
-        """The name and the version of the wheel and of Slang."""
-        return f"{_library.wheel_version(_WHEEL, self.path)} (slang {self._version})"
-
-    def run(self, file: str, arguments: Sequence[str], instances: Sequence[str], *, together: bool) -> _Result:
-        """Translate the source, whose path is `file`."""
-        status, (head, *parts), log = _library.ask_library(
-            self._request.target.kind,
-            f"the library of {_library.wheel_version(_WHEEL, self.path)} cannot process {self._request.name}",
-            f"The source{' or name_expressions=' if instances else ''} may cause a fault of Slang",
-            # Its answers do not depend on the requests before, and a fork takes as long as Slang itself.
-            {"module": "devmod_targets.slang._slang_process", "forks": False, "library": self.path},
-            {
-                "file": file,
-                "arguments": [*arguments, "-no-codegen"],
-                "instances": instances,
-                "preludes": self._preludes,
-                "together": together,
-            },
-            self._request.text.encode(),
-        )
-        about = json.loads(head)
-        self._version = about["version"]
-        return status, list(zip(parts[::2], parts[1::2], strict=True)), about["instances"], about["files"], log
+def _run(request: CompileRequest, library: str, wheel: str, question: Mapping[str, Any]) -> tuple[int, Any, list[_Program], str]:
+    """Return the status, the map of the library's answer, the reflection and the code of each program, and the messages."""
+    status, (about, *parts), log = _library.ask_library(
+        request.target.kind,
+        f"the library of {wheel} cannot process {request.name}",
+        f"The source{' or name_expressions=' if question['instances'] else ''} may cause a fault of Slang",
+        # Its answers do not depend on the requests before, and a fork takes as long as Slang itself.
+        {"module": "devmod_targets.slang._slang_process", "forks": False, "library": library},
+        question,
+        request.text.encode(),
+    )
+    return status, json.loads(about), list(zip(parts[::2], parts[1::2], strict=True)), log

@@ -15,7 +15,7 @@ from devmod import Block, Member, Param
 from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
-from devmod_targets._languages import function_name
+from devmod_targets._compilers import function_name
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import translate
 from devmod_targets.slang._interface import member_bytes, numbers_of, read_arguments

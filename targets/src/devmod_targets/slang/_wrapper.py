@@ -14,7 +14,7 @@ from devmod import Member, Param
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
-from devmod_targets._languages import function_name
+from devmod_targets._compilers import function_name
 from devmod_targets._text import header_text, split_arguments
 from devmod_targets.authoring import merge_declared
 from devmod_targets.slang._interface import numbers_of, read_arguments

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache
+from contextlib import ExitStack
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,13 +109,10 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         raise request.error(f"{request.name} is {stage} shader by its suffix; expected a compute shader (.comp)")
     options, defines = options_and_defines(request)
     level, compiler, options = _own_options(request, options)
-    build = Build(request, environment, level)
     try:
-        with compiler_folder() as folder:
-            if request.language == "SPIR-V":
-                compiled = build.spirv(folder, options, defines, compiler)
-            else:
-                compiled = build.source(folder, options, defines, compiler)
+        with ExitStack() as stack:
+            build = Build(request, environment, level, stack)
+            compiled = (build.spirv if request.language == "SPIR-V" else build.source)(options, defines, compiler)
     except OSError as error:
         if isinstance(error, DevmodError):
             raise
@@ -181,9 +179,6 @@ def _own_options(request: CompileRequest, options: Sequence[str]) -> tuple[str, 
         else:
             rest.append(option)
     return level, compiler, rest
-
-
-# -- Build one request: run the compiler, reflect its SPIR-V, validate, optimize and disassemble it.
 
 
 # -- Find and run the programs that compile and process SPIR-V.
@@ -390,8 +385,9 @@ class Build:
         Why no validator checked the modules; "" if one did.
     """
 
-    def __init__(self, request: CompileRequest, environment: Environment, level: str) -> None:
+    def __init__(self, request: CompileRequest, environment: Environment, level: str, stack: ExitStack) -> None:
         self.request = request
+        self._stack = stack
         self.environment = environment
         self.level = level
         self.toolchain: list[str] = []
@@ -404,10 +400,15 @@ class Build:
         self._warnings: dict[str, None] = {}  # a dict, because several entry points cause the same warning
         self._library: _slangpy.Library | None = None  # otherwise the programs of spirv-tools run
 
+    @cached_property
+    def _folder(self) -> str:
+        """The folder of the programs. A library needs none."""
+        return self._stack.enter_context(compiler_folder())
+
     # -- each language
 
     def spirv(
-        self, folder: str, options: Sequence[str], defines: Mapping[str, str], tools_name: str
+        self, options: Sequence[str], defines: Mapping[str, str], tools_name: str
     ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
         """Return the functions of a SPIR-V module and the bytes of each. Without an optimization option the bytes are unchanged."""
         from hashlib import sha256
@@ -424,13 +425,13 @@ class Build:
             raise request.error(
                 f"{request.name} is SPIR-V {major}.{minor}; the target {str(request.target)!r} supports up to {self.environment.spirv}"
             )
-        self._validate(folder, request.data)
-        code = self._optimized(folder, request.data) if self.level in ("-O", "-Os") else request.data
-        self._disassemble(folder, code)
+        self._validate(request.data)
+        code = self._optimized(request.data) if self.level in ("-O", "-Os") else request.data
+        self._disassemble(code)
         return functions, dict.fromkeys((function.symbol for function in functions.values()), code)
 
     def source(
-        self, folder: str, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
+        self, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
     ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
         """Return the functions of a source, and the SPIR-V of each."""
         request = self.request
@@ -440,10 +441,10 @@ class Build:
         self.sources, self.files = files.sources, files.files
         entries = ["main"]
         if isinstance(compiler, Compiler):
-            with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
+            with open(os.path.join(self._folder, files.file), "w", encoding="utf-8", newline="") as file:
                 file.write(files.text)
             if language == "HLSL":
-                entries = self._entries(folder, compiler, files, language, defines)
+                entries = self._entries(compiler, files, language, defines)
         else:
             self._library = compiler
         functions: dict[str, ReflectedFunction] = {}
@@ -451,7 +452,7 @@ class Build:
         for entry in entries:
             if isinstance(compiler, Compiler):
                 command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
-                data, output, failure = _written(folder, command, "compiled.spv", lambda: self._prepare(compiler))
+                data, output, failure = _written(self._folder, command, "compiled.spv", lambda: self._prepare(compiler))
             else:
                 data, output, failure = self._compiled_by(compiler, files, options, defines)
             errors, warnings = files.messages(output)
@@ -459,22 +460,22 @@ class Build:
                 raise compile_error("vulkan", language, errors or [failure], "\n".join(errors + warnings) or output)
             self._warnings |= dict.fromkeys(warnings)
             functions |= self._functions(data, include_unused=language == "GLSL")
-            self._validate(folder, data)
-            codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
+            self._validate(data)
+            codes[entry] = data if self.level == "-O0" else self._optimized(data)
         for code in dict.fromkeys(codes.values()):
-            self._disassemble(folder, code)
+            self._disassemble(code)
         if dropped := dropped_print(request.name, request.text, b"".join(codes.values())):
             self._warnings[dropped] = None
         if self._warnings:
             self.warnings.append("\n".join([f"the {language} source has warnings:", *self._warnings]))
         return functions, codes
 
-    def _entries(self, folder: str, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]) -> list[str]:
+    def _entries(self, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]) -> list[str]:
         """Return the functions of a HLSL source with the attribute numthreads, in order."""
         command = compiler.preprocess(language, defines, files.file)
         text = files.text
         if command is not None:
-            status, printed = run(command, folder)
+            status, printed = run(command, self._folder)
             text = printed if status == 0 else text  # the compiler reports the errors later
         entries = list(dict.fromkeys(re.findall(_ENTRY, re.sub(COMMENT, " ", text))))
         name = self.request.name
@@ -549,7 +550,7 @@ class Build:
             if warning not in self.warnings:
                 self.warnings.append(warning)
 
-    def _validate(self, folder: str, data: bytes) -> None:
+    def _validate(self, data: bytes) -> None:
         """Validate the module if a validator is installed. Validation does not change the bytes."""
         if self._library:
             name, toolchain = _slangpy.NAME, self._library.toolchain
@@ -560,8 +561,8 @@ class Build:
                 self.unvalidated = "spirv-val is not installed; it is in the package spirv-tools"
                 return
             toolchain = f"spirv-val {version(path)}"
-            self._write(folder, data)
-            status, output = run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], folder)
+            self._write(data)
+            status, output = run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], self._folder)
             failure = _first_line(output, status)
         failure = failure.removeprefix("error: ")
         if re.search(_UNKNOWN_TO_VALIDATOR, failure):
@@ -572,7 +573,7 @@ class Build:
         elif failure:
             raise self.request.error(f"{name} refuses the SPIR-V of {self.request.name}: {failure}", log=output)
 
-    def _optimized(self, folder: str, data: bytes) -> bytes:
+    def _optimized(self, data: bytes) -> bytes:
         if self._library:
             if self.level == "-Os":
                 raise self.request.error(self._unsupported_by_library("-Os"))
@@ -581,16 +582,16 @@ class Build:
         else:
             path = find_optimizer(self.request.name)
             tool, toolchain = "spirv-opt", f"spirv-opt {version(path)}"
-            self._write(folder, data)
+            self._write(data)
             command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
-            optimized, output, failure = _written(folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
+            optimized, output, failure = _written(self._folder, [*command, "input.spv", "-o", "optimized.spv"], "optimized.spv")
         if toolchain not in self.toolchain:
             self.toolchain.append(toolchain)
         if failure:
             raise self.request.error(f"{tool} cannot optimize the SPIR-V of {self.request.name}: {failure}", log=output)
         return optimized
 
-    def _disassemble(self, folder: str, data: bytes) -> None:
+    def _disassemble(self, data: bytes) -> None:
         if not self.request.listings:
             return
         if self._library:
@@ -600,14 +601,14 @@ class Build:
             path = find_program("spirv-dis")
             if not path:
                 return
-            self._write(folder, data)
-            status, output = run([path, "--no-color", "input.spv"], folder)
+            self._write(data)
+            status, output = run([path, "--no-color", "input.spv"], self._folder)
             failure = str(status or "")
         if not failure:
             self.texts.append(output)
 
-    def _write(self, folder: str, data: bytes) -> None:
-        with open(os.path.join(folder, "input.spv"), "wb") as file:
+    def _write(self, data: bytes) -> None:
+        with open(os.path.join(self._folder, "input.spv"), "wb") as file:
             file.write(data)
 
     def _tool_environment(self, data: bytes) -> str:

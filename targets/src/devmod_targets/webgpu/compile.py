@@ -22,7 +22,7 @@ from __future__ import annotations
 from devmod import Origin
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
-from devmod_targets._languages import function_name
+from devmod_targets._compilers import function_name
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,

@@ -1,0 +1,37 @@
+"""The devices of one kind, for `devmod devices`. Other processes list them, and do not import the command line."""
+
+from __future__ import annotations
+
+from devmod._plugins.devices import probe
+from devmod.errors import DevmodError, describe_error
+from devmod.worker import answer_items
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod import Device
+
+FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory")
+
+
+def main(request: dict[str, Any]) -> None:
+    """Run in the new process: answer with the devices and the problem of each kind."""
+    answer_items(request, listing)
+
+
+def listing(kind: str) -> tuple[list[dict[str, object]], str]:
+    """Return the devices of a kind, and its problem or "". A runtime without its driver must not hide the devices of the others."""
+    try:
+        return [_description(device) for device in probe(kind)], ""
+    except KeyboardInterrupt:
+        raise
+    except DevmodError as error:
+        return [], str(error)
+    except BaseException as error:  # noqa: BLE001 - as above, also for exceptions that do not derive from Exception
+        return [], describe_error(error)
+
+
+def _description(device: Device) -> dict[str, object]:
+    values = {name: getattr(device, name) for name in FIELDS}
+    return {name: value if isinstance(value, (str, int)) else str(value) for name, value in values.items()}
