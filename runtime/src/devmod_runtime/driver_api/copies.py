@@ -30,7 +30,7 @@ def address_of(data: memoryview) -> int:
 
 
 def page_locked(context: Context, nbytes: int) -> Any:
-    """Return page-locked memory, from which each device of the kind copies directly, with Python's buffer protocol; None if there is none."""
+    """Return page-locked memory, from which each device of the kind copies directly, as an object with a buffer; None if there is none."""
     if is_inherited(context.driver.api.kind):
         return None
     try:
