@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -273,3 +274,83 @@ def test_a_launch_in_brackets_is_shown_as_a_call(dims: Any, text: str) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         make()[dims]
     assert str(caught.value) == f"the toy function 'f': f[…] is no launch; give the grid and the block in the call: f(…, {text})"
+
+
+def warm(f: devmod.Function, device: toy.ToyDevice) -> tuple[Any, Any]:
+    """Call a function until it has code of its own for such calls. Return its arrays."""
+    x, y = (device.from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(3):
+        f(x, y, 2.0, 4, grid=1, block=4)
+    return x, y
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("args", "keywords"),
+    [
+        ("xy24", {"y": "y"}),
+        ("xy24", {"n": 4}),
+        ("x", {"x": "x", "y": "y", "alpha": 2, "n": 4}),
+        ("x", {"alpha": 2, "n": 4}),
+        ("xy", {"n": 4}),
+        ("", {"x": "x", "y": "y", "n": 4}),
+        ("xy24", {"m": 4}),
+        ("", {"x": "x", "y": "y", "alpha": 2, "m": 4}),
+        ("xy244", {}),
+        ("xy24" + "4" * 4, {}),
+        ("xy24" + "4" * 5, {}),
+        ("xy24444", {"x": "x"}),
+        ("xy", {}),
+        ("", {}),
+        ("xy24", {"shared_memory": 16}),
+        ("xy24", {"shared_memory": 0.0}),
+        ("xhy4", {}),
+        ("xyx4", {}),
+        ("24xy", {}),
+    ],
+)
+def test_a_repeated_function_raises_the_errors_of_a_new_one(args: str, keywords: dict[str, Any], devices: list[toy.ToyDevice]) -> None:
+    f, new = axpy(), axpy()
+    x, y = warm(f, devices[0])
+    host = np.ones(4, "int32")
+    values = {"x": x, "y": y, "h": host, "2": 2.0, "4": 4}
+    errors = []
+    for each in (new, f):
+        with pytest.raises((devmod.ArgumentError, devmod.LaunchError)) as caught:
+            each(*(values[name] for name in args), **{name: values.get(value, value) for name, value in keywords.items()}, grid=1, block=4)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.row("R34")
+def test_a_repeated_call_has_one_frame_of_the_runtime(devices: list[toy.ToyDevice]) -> None:
+    f = axpy()
+    x, y = warm(f, devices[0])
+    calls = (
+        lambda: f(x, y, 2.0, 4, grid=1, block=4),
+        lambda: f(x, y, n=4, alpha=2, grid=1, block=4),
+        lambda: f(x=x, y=y, n=4, alpha=2.0, grid=1, block=4),
+    )
+    for call in calls:
+        files: list[str] = []
+        sys.setprofile(lambda frame, event, _, files=files: files.append(frame.f_code.co_filename) if event == "call" else None)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        assert sum("devmod_runtime" in each or each == "<string>" for each in files) == 1
+    assert [values[2:] for values in queued(devices[0])] == [[b"\0\0\0@", b"\x04\0\0\0"]] * 6
+    assert isinstance(f, devmod.Function)
+    assert f.__doc__ == axpy().__doc__
+
+
+def test_names_of_arguments_are_none_of_the_code_of_a_call(devices: list[toy.ToyDevice]) -> None:
+    names = ["self", "a0", "n0", "x0", "rest", "keywords", "device", "call", "not a name", "grid"]
+    f = make(Param("values", "buffer", "float32"), *(Param(name, "scalar", "int32") for name in names))
+    keywords = {name if name != "grid" else "grid_": number for number, name in enumerate(names)}
+    x = devices[0].from_numpy(np.ones(4, "float32"))
+    for _ in range(3):
+        f(values=x, **keywords, grid=1, block=1)
+        f(x, **keywords, grid=1, block=1)
+        f(x, *range(10), grid=1, block=1)
+    assert [values[1:] for values in queued(devices[0])] == [[number.to_bytes(4, "little") for number in range(10)]] * 9
