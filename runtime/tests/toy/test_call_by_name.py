@@ -323,7 +323,7 @@ def test_a_repeated_function_raises_the_errors_of_a_new_one(args: str, keywords:
 
 
 @pytest.mark.row("R34")
-def test_a_repeated_call_has_one_frame_of_the_runtime(devices: list[toy.ToyDevice]) -> None:
+def test_a_repeated_call_runs_the_code_of_its_function_alone(devices: list[toy.ToyDevice]) -> None:
     f = axpy()
     x, y = warm(f, devices[0])
     calls = (
@@ -338,7 +338,9 @@ def test_a_repeated_call_has_one_frame_of_the_runtime(devices: list[toy.ToyDevic
             call()
         finally:
             sys.setprofile(None)
-        assert sum("devmod_runtime" in each or each == "<string>" for each in files) == 1
+        # Another test may have entered a stream: then a call looks for the current one.
+        assert [each for each in files if "devmod_runtime" in each and not each.endswith("stream.py")] == []
+        assert files.count("<string>") == 1
     assert [values[2:] for values in queued(devices[0])] == [[b"\0\0\0@", b"\x04\0\0\0"]] * 6
     assert isinstance(f, devmod.Function)
     assert f.__doc__ == axpy().__doc__

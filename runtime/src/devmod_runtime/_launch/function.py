@@ -6,6 +6,7 @@ a repeated launch configuration. Any other call goes to `KernelCall`, which impl
 
 from __future__ import annotations
 
+import os
 import sys
 from _weakref import ref
 from functools import partial
@@ -24,7 +25,7 @@ from devmod.backend import Once, constants_of, environment_text, escape, tag_pro
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
-from devmod_runtime._device.stream import is_in_stream
+from devmod_runtime._device.stream import entered, is_in_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Signature
 from devmod_runtime._launch.call import HostCall, KernelCall
@@ -155,6 +156,9 @@ class Rules(NamedTuple):
 
 
 Opening.kernel_call = KernelCall
+#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself takes 0.6 µs of each call with host arrays.
+_variables: Any = os.environ._data  # type: ignore[attr-defined]
+_DEVICE_KEY = os.environ.encodekey(VARIABLE)
 
 
 class Function(ProcessLocal):
@@ -227,7 +231,7 @@ class Function(ProcessLocal):
         self._count = len(signature.arguments) if self._order.is_plain else -1
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
         self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
-        #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with host arrays to what it has checked.
+        #: From (grid, block, threads, stream, value of DEVMOD_DEVICE) of a call with host arrays to what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
@@ -338,14 +342,15 @@ class Function(ProcessLocal):
 
     def _call_checked(self, args: tuple[Any, ...], grid: Dims, block: Dims, threads: Dims, stream: Any, shared_memory: Any) -> Any:
         """Launch with arguments in the kernel's order that are not those of a plain call."""
+        in_no_stream = not entered or not is_in_stream()
         if (
             self._host_calls
-            and _are_counts(grid, block, threads)
-            and (stream is not None or not is_in_stream())
             and shared_memory is NO_SHARED_MEMORY
+            and (stream is not None or in_no_stream)
+            and _are_counts(grid, block, threads)
         ):
             try:
-                host_call = self._host_calls.get((grid, block, threads, stream, environment_text(VARIABLE)))
+                host_call = self._host_calls.get((grid, block, threads, stream, _variables.get(_DEVICE_KEY)))
             except TypeError:  # a grid given as a list is not hashable
                 host_call = None
             converted = host_call.values_of(args) if host_call is not None else None
@@ -407,7 +412,7 @@ class Function(ProcessLocal):
         """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
         arrays = HostCall.find_arrays(call, args)
         if arrays and (stream is call.stream or (stream is None and not is_in_stream())):
-            keep(host_calls, (*dims, stream, environment_text(VARIABLE)), HostCall(call, arrays))
+            keep(host_calls, (*dims, stream, _variables.get(_DEVICE_KEY)), HostCall(call, arrays))
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
