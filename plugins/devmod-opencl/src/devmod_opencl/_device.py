@@ -40,6 +40,7 @@ class OpenCLStream(Stream):
     """
 
     device: OpenCLDevice
+    gathers = False
 
     def __init__(self, device: OpenCLDevice, queue: Any) -> None:
         self.device = device

@@ -230,7 +230,7 @@ class Function(ProcessLocal):
         #: The number of arguments by position that need no other order; -1 if there is no such number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
-        self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
+        self._callers: dict[Any, Callable[[Sequence[Any]], Any]] = {}
         #: From (grid, block, threads, stream, value of DEVMOD_DEVICE) of a call with host arrays to what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
         _references.add(ref(self, _references.discard))
@@ -389,9 +389,9 @@ class Function(ProcessLocal):
 
     def caller(
         self, kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
-    ) -> Callable[[list[Any]], Any]:
+    ) -> Callable[[Sequence[Any]], Any]:
         """Return the function that queues a launch."""
-        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
+        enqueue: Callable[[Sequence[Any]], Any] = kernel.caller(stream, shape)
         if self._packs:
             enqueue = with_packs(self._packs, stream.device, enqueue)
         if set_sizes is not None:
@@ -599,8 +599,9 @@ def _are_counts(*dims: Dims) -> bool:
     return True
 
 
-def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    def call(values: list[Any]) -> Any:
+def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    def call(values: Sequence[Any]) -> Any:
+        values = [*values]
         set_sizes(values)
         return enqueue(values)
 

@@ -40,7 +40,7 @@ NO_SHARED_MEMORY = 0
 _MORE = 4
 _LAUNCH = "grid, block, threads, stream"
 #: For each letter of `_kind`, the value that the kernel takes.
-_VALUES = {"-": "a{}", "F": "a{}", "b": "a{}.memory", "B": "a{}.memory", "f": "v{}", "v": "v{}", "o": "v{}"}
+_VALUES = {"-": "a{}", "F": "a{}", "b": "a{}.memory", "B": "a{}.memory", "f": "v{}", "v": "v{}"}
 #: What all functions' code needs. Only a DeviceArray has a `device` that is a key of the callers.
 _NAMES = {
     "M": MISSING,
@@ -81,12 +81,10 @@ def plain_call(function: Function, *, packs_numbers: bool) -> Callable[..., Any]
 def _kind(argument: Argument) -> str:
     """Return the letter of what the code does for an argument.
 
-    b and B are arrays of one type and of any, f floats, v other values, and o those that a launch replaces.
+    b and B are arrays of one type and of any, f floats, v other values.
     F and - are floats and others that the kernel converts.
     """
-    if argument.packed is not None or argument.kind == "local":
-        return "o"
-    if argument.kind == "buffer" or argument.is_address:
+    if argument.packed is None and (argument.kind == "buffer" or argument.is_address):
         return "b" if argument.is_padded or (argument.type and not argument.is_address) else "B"
     return "f" if argument.plain_packer is not None and argument.plain_packer[0] is float else "v"
 
@@ -138,7 +136,7 @@ def _code(kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: 
         f"    if {' and '.join(checks) or 'True'}:",
     ]
     for number, kind in enumerate(kinds):
-        if kind in "fvo":
+        if kind in "fv":
             lines += [
                 f"        kind = type(a{number})",
                 f"        if kind is T{number}{' or kind is int' * (kind == 'f')}: v{number} = P{number}(a{number})",
@@ -158,7 +156,7 @@ def _code(kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: 
         passed = "values, numbers"
     else:
         items = "".join(f"{each}, " for each in texts)
-        lines.append(f"        values = {f'[{items}]' if 'o' in kinds else f'({items})'}")
+        lines.append(f"        values = ({items})")
         passed = "values"
     lines += [
         "except NOT_PLAIN:",
