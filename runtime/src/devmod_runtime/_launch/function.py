@@ -224,8 +224,9 @@ class Function(ProcessLocal):
         #: From the names in a call to its plan. One number of arguments by position goes with each.
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._packs_numbers = launcher.packs_numbers(signature.arguments)
-        #: The method of a plain call; None before the second call.
+        #: The method of a plain call, None before the second call; and the class whose method it replaces.
         self._plain_call: Callable[..., Any] | None = None
+        self._unrolled = Function if self._order.is_plain and type(self) is Function else None
         self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer" or each.is_address), -1)
         #: The number of arguments by position that need no other order; -1 if there is no such number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
@@ -299,17 +300,17 @@ class Function(ProcessLocal):
             except KeyError:  # the first call of this form, a wrong name, or a record that has no value for one of its keys
                 args = self._arrange(args, keywords)
         plain = self._plain_call
-        if self._callers and type(self) is Function:
+        if self._callers and (plain is None or type(self) is self._unrolled):
             plain = self._take_plain_calls()
         if plain is None or shared_memory is not NO_SHARED_MEMORY or len(args) != len(self._signature.arguments):
             return self._call_checked(args, grid, block, threads, stream, shared_memory)
         return plain(self, *args, grid=grid, block=block, threads=threads, stream=stream)
 
     def _take_plain_calls(self) -> Callable[..., Any]:
-        """Make the method of a plain call that of this function, unless an observer or a subclass has another one."""
+        """Make the method of a plain call that of this function, unless an observer has another one."""
         if self._plain_call is None:
             self._plain_call = plain_call(self, packs_numbers=self._packs_numbers)
-        if self._order.is_plain and Function.__call__ is _CALL:
+        if type(self) is self._unrolled and Function.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
             names = {
                 "__call__": self._plain_call,
