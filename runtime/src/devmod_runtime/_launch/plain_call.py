@@ -23,17 +23,8 @@ if TYPE_CHECKING:
     from devmod import Function
     from devmod_runtime._launch.arguments import Argument
 
-
-class Missing:
-    """The value of a parameter that a call omits. No other value is equal to it: arrays would compare their elements."""
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-MISSING = Missing()
+#: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
+MISSING = object()
 #: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks such values.
 NO_SHARED_MEMORY = 0
 #: The number of arguments too many that a call can have before they are taken for others.
@@ -71,7 +62,7 @@ def plain_call(function: Function, *, packs_numbers: bool) -> Callable[..., Any]
     code, defaults = _code(kinds, first, sizes, bool(names), _MORE + len(function._signature.launch))
     at = code.co_posonlyargcount
     code = code.replace(co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :]))
-    constants: dict[str, Any] = {"ALL_MISSING": (MISSING,) * len(names)}
+    constants: dict[str, Any] = {}
     for each in arguments:
         constants[f"T{each.number}"], constants[f"P{each.number}"] = _converter(each)
         constants[f"S{each.number}"] = each.size
@@ -120,7 +111,7 @@ def _code(kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: 
             f"elif {positions[-1]} is M:",
             f"    if {both_or_none}: {other}",
             *(f"    if a{each} is M: a{each} = n{each}" for each in range(1, count)),
-            f"elif ALL_MISSING != {by_name}: {other}",
+            f"elif not {' is '.join(names)} is M: {other}",
         ]
     elif count:
         lines.append(f"if {positions[-1]} is M: {other}")
