@@ -34,7 +34,7 @@ CUPY = "CuPy, RawKernel"
 PREPARED, GENERAL = "devmod, prepared", "devmod, general call"
 DRIVERS = ("ctypes", "pycuda")
 #: The most that a contender may cost, in units of cuda.core's launch: on the stand-in driver, and on a GPU.
-STANDIN = {"ctypes": {PREPARED: 0.8, GENERAL: 3.0}, "pycuda": {PREPARED: 1.1, GENERAL: 3.0}}
+STANDIN = {"ctypes": {PREPARED: 0.8, GENERAL: 2.75}, "pycuda": {PREPARED: 1.1, GENERAL: 2.75}}
 HARDWARE = {PREPARED: 1.0, GENERAL: 1.5}
 Loop = Callable[[int], None]
 

@@ -34,13 +34,13 @@ import devmod
 N = 64
 PYOPENCL, PREPARED, GENERAL, KEYWORDS = "pyopencl, kernel(queue, …)", "devmod, prepared", "devmod, general call", "devmod, call by keywords"
 #: For each number of arguments: the buffers, 64-bit offsets, ints and floats, and the most that the general call and that by keywords take.
-#: Python compares each keyword with the five of the signature, which takes 40 ns: 32 take 1.99 and 2.06 of pyopencl on two machines.
+#: On one machine the general call took 1.2 to 1.35 of pyopencl's and that by keywords 1.2 to 1.5; another one has a tenth more.
 SHAPES = {
-    1: ((1, 0, 0, 0), 1.65, 1.85),
-    4: ((3, 0, 1, 0), 1.65, 2.0),
-    8: ((3, 0, 4, 1), 1.75, 2.25),
-    16: ((3, 3, 9, 1), 1.5, 2.15),
-    32: ((3, 3, 25, 1), 1.3, 2.15),
+    1: ((1, 0, 0, 0), 1.45, 1.45),
+    4: ((3, 0, 1, 0), 1.45, 1.55),
+    8: ((3, 0, 4, 1), 1.55, 1.75),
+    16: ((3, 3, 9, 1), 1.45, 1.75),
+    32: ((3, 3, 25, 1), 1.3, 1.75),
 }
 #: On Intel's runtime, 0.7 of the 0.9 µs are the driver's own.
 MOST_PREPARED = 0.75

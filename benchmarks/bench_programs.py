@@ -47,8 +47,9 @@ N, BLOCKS, LAUNCHES = 1024, 5, 20
 #: The bounds of a bound program, of the batch of the commit before programs.
 MOST_OF_BEFORE = {"opencl": 1.05, "vulkan": 0.85, "webgpu": 0.65, "hexagon": 1.05}
 MOST_OF_BATCH, MOST_NEW_SHAPES, MOST_FIRST, MOST_MEMORY = 1.05, 1.5, 1.05, 1.25
-#: The bounds of a general call. On Hexagon nine tenths of the time are the emulator's.
-MOST_CALL = {"opencl": 0.9, "vulkan": 0.9, "webgpu": 0.9}
+#: The bounds of a general call. On Hexagon nine tenths of the time are the emulator's. On OpenCL's CPUs the device is busy from the first
+#: launch to the last, so the time has what a program does before the first one, and not what it saves after that: 0.92 on an idle machine.
+MOST_CALL = {"opencl": 1.0, "vulkan": 0.9, "webgpu": 0.9}
 #: The kinds on which a batch costs less than its launches one by one.
 BATCHING = ("vulkan", "webgpu", "hexagon")
 

@@ -533,8 +533,9 @@ def test_a_call_has_no_frame_of_an_observer_that_has_ended() -> None:
         return len(count)
 
     before = [frames(each) for each in calls]
-    with devmod.guard(), devmod.profile():
+    with devmod.guard(), devmod.profile() as p:
         during = [frames(each) for each in calls]
+    assert sum(each.action == "call" for each in p.records) == 4 * 5
     assert all(one < two for one, two in zip(before, during, strict=True))
     assert [frames(each) for each in calls] == before
 

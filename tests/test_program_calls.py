@@ -1070,7 +1070,7 @@ while interrupts < 100:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         interrupts += 1
-    assert not memory_of(stream)._lock._is_owned() and not memory_of(stream)._is_used
+    assert not memory_of(stream).lock._is_owned() and not memory_of(stream).is_used
     assert equal(f(X[:rows], W, stream=stream), expected(X[:rows]))
 
 

@@ -172,9 +172,9 @@ class _Function:
         """Run the program for each element of arrays of the host with the axes of `jax.vmap`: the callback."""
         arrays = [np.asarray(each) for each in operands]
         ranks = [rank for rank, value in zip(self._ranks, static, strict=True) if value is _OPERAND]
-        lengths = np.broadcast_shapes(*[each.shape[: each.ndim - rank] for each, rank in zip(arrays, ranks, strict=True)])
-        if not lengths:
+        if all(each.ndim == rank for each, rank in zip(arrays, ranks, strict=True)):  # 15 µs before NumPy says the same
             return self._run_here(static, *arrays)
+        lengths = np.broadcast_shapes(*[each.shape[: each.ndim - rank] for each, rank in zip(arrays, ranks, strict=True)])
         arrays = [np.broadcast_to(each, lengths + each.shape[each.ndim - rank :]) for each, rank in zip(arrays, ranks, strict=True)]
         structs = self._results(static, [np.empty(each.shape[len(lengths) :], each.dtype) for each in arrays])
         results = tuple(np.empty(lengths + each.shape, each.dtype) for each in structs)

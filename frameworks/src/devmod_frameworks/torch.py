@@ -25,12 +25,6 @@ except ImportError as error:
 
 #: The operators of shapes for symbolic integers.
 _SYMBOLIC = {**OPERATORS, "min": lambda *values: _fold(torch.sym_min, values), "max": lambda *values: _fold(torch.sym_max, values)}
-_Key = torch._C.DispatchKey
-#: The dispatch keys of a call with ordinary tensors of the CPU or of CUDA, where nothing lies between autograd and the program.
-_ORDINARY = frozenset(
-    (torch._C.DispatchKeySet(key) | torch._C.DispatchKeySet(autograd)).raw_repr()
-    for key, autograd in ((_Key.CPU, _Key.AutogradCPU), (_Key.CUDA, _Key.AutogradCUDA))
-)
 #: The shapes whose results are kept for each program.
 _MAX_SHAPES = 64
 #: For each namespace the place, the identity and the options of the file of each program.
@@ -122,6 +116,9 @@ class _Operation:
         self._defaults = [each.default if isinstance(each, Scalar) else None for each in program.arguments]
         types = [_torch_type(program, each) for each in (*program.arrays, *program.outputs)]
         self._types = types[len(program.arrays) :]
+        key, keys = torch._C.DispatchKey, torch._C.DispatchKeySet
+        #: The dispatch keys of a call with ordinary tensors of the CPU or of CUDA, where nothing lies between autograd and the program.
+        self._ordinary = [(keys(one) | keys(two)).raw_repr() for one, two in ((key.CPU, key.AutogradCPU), (key.CUDA, key.AutogradCUDA))]
         self._host: Any = None
         self._functions: dict[Any, Any] = {}
         self._shapes: dict[Any, list[tuple[int, ...]]] = {}
@@ -139,7 +136,7 @@ class _Operation:
             self._check_gradients(args, needs_gradient)
             if needs_gradient:
                 return _Recorded.apply(self, *args, *self._defaults[len(args) :])
-        elif keys.raw_repr() in _ORDINARY:
+        elif keys.raw_repr() in self._ordinary:
             return self.run(*args)  # 2 µs less than through the dispatcher
         return self.run_below(*args)
 

@@ -165,8 +165,13 @@ def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypa
     # A launch caches the function of the driver.
     monkeypatch.setattr(_launch, "_enqueue", lambda *args: refuse() if _device.cl.enqueue_copy is refuse else enqueue(*args))
     with monkeypatch.context() as patch:
-        patch.setattr(_device.cl, "enqueue_copy", refuse)
-        patch.setattr(_device.cl, "enqueue_fill_buffer", refuse)
+        for owner, function in (
+            (cl, "enqueue_copy"),
+            (cl, "enqueue_fill_buffer"),
+            (cl._cl, "_enqueue_read_buffer"),
+            (cl._cl, "_enqueue_write_buffer"),
+        ):
+            patch.setattr(owner, function, refuse)
         for work, text in (
             (lambda: add(a, b, c, 64, grid=1, block=64), launch_refused),
             (lambda: add(np.zeros(64, "float32"), b, c, 64, grid=1, block=64), launch_refused),

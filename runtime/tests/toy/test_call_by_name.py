@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -273,3 +274,66 @@ def test_a_launch_in_brackets_is_shown_as_a_call(dims: Any, text: str) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         make()[dims]
     assert str(caught.value) == f"the toy function 'f': f[…] is no launch; give the grid and the block in the call: f(…, {text})"
+
+
+def warm(f: devmod.Function, device: toy.ToyDevice) -> tuple[Any, Any]:
+    """Call a function until it has code of its own for such calls. Return its arrays."""
+    x, y = (device.from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(3):
+        f(x, y, 2.0, 4, grid=1, block=4)
+    return x, y
+
+
+WRONG = (
+    "x, y, 2, 4, y=h; x, y, 2, 4, n=4; x, x=x, y=y, alpha=2, n=4; x, alpha=2, n=4; x, y, n=4; x=x, y=y, n=4; x, y, 2, 4, m=4; "
+    "x=x, y=y, alpha=2, m=4; x, y, 2, 4, 4; x, y, 2, 4, 4, 4, 4, x=x; x, y, 2, 4, 4, 4, 4, 4, 4; shared_memory=0; "
+    "x, y, 2, 4, shared_memory=16; x, h, y, 4; 2, 4, x, y"
+)
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("form", WRONG.split("; "))
+def test_a_repeated_function_raises_the_errors_of_a_new_one(form: str, devices: list[toy.ToyDevice]) -> None:
+    f, errors = axpy(), []
+    x, y = warm(f, devices[0])
+    for each in (axpy(), f):
+        with pytest.raises((devmod.ArgumentError, devmod.LaunchError)) as caught:
+            eval(f"f({form}, grid=1, block=4)", {"f": each, "x": x, "y": y, "h": np.ones(4, "int32")})
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.row("R34")
+def test_a_repeated_call_runs_the_code_of_its_function_alone(devices: list[toy.ToyDevice]) -> None:
+    f = axpy()
+    x, y = warm(f, devices[0])
+    calls = (
+        lambda: f(x, y, 2.0, 4, grid=1, block=4),
+        lambda: f(x, y, n=4, alpha=2, grid=1, block=4),
+        lambda: f(x=x, y=y, n=4, alpha=2.0, grid=1, block=4),
+    )
+    for call in calls:
+        files: list[str] = []
+        sys.setprofile(lambda frame, event, _, files=files: files.append(frame.f_code.co_filename) if event == "call" else None)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        # Another test may have entered a stream: then a call looks for the current one.
+        assert [each for each in files if "devmod_runtime" in each and not each.endswith("stream.py")] == []
+        assert files.count("<string>") == 1
+    assert [values[2:] for values in queued(devices[0])] == [[b"\0\0\0@", b"\x04\0\0\0"]] * 6
+    assert isinstance(f, devmod.Function)
+    assert f.__doc__ == axpy().__doc__
+
+
+def test_names_of_arguments_are_none_of_the_code_of_a_call(devices: list[toy.ToyDevice]) -> None:
+    names = ["self", "a0", "n0", "x0", "rest", "keywords", "device", "call", "not a name", "grid"]
+    f = make(Param("values", "buffer", "float32"), *(Param(name, "scalar", "int32") for name in names))
+    keywords = {name if name != "grid" else "grid_": number for number, name in enumerate(names)}
+    x = devices[0].from_numpy(np.ones(4, "float32"))
+    for _ in range(3):
+        f(values=x, **keywords, grid=1, block=1)
+        f(x, **keywords, grid=1, block=1)
+        f(x, *range(10), grid=1, block=1)
+    assert [values[1:] for values in queued(devices[0])] == [[number.to_bytes(4, "little") for number in range(10)]] * 9

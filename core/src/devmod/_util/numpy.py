@@ -14,7 +14,8 @@ class _NumPy:
     _module: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.import_numpy(), name)
+        value = self.__dict__[name] = getattr(self.import_numpy(), name)  # the next look-up is one of Python's own
+        return value
 
     def import_numpy(self) -> ModuleType:
         """Import NumPy once, and return it."""

@@ -41,6 +41,7 @@ class OpenCLStream(Stream):
     """
 
     device: OpenCLDevice
+    gathers = False
 
     def __init__(self, device: OpenCLDevice, queue: Any) -> None:
         self.device = device
@@ -197,6 +198,7 @@ class OpenCLDevice(Device):
             # The bytes from which on a map takes less time than two copies. Those of PoCL take a fifth of Intel's.
             self.in_place_from = 64 << 10 if is_intel else 256 << 10
         self._once = Once()
+        self._context: Any = None
         self._number = count()
         #: The events of copies that may not be done.
         self._copies: deque[Any] = deque()
@@ -260,14 +262,15 @@ class OpenCLDevice(Device):
     def context(self) -> Any:
         """pyopencl's Context. A launch takes buffers of this context together with devmod's arrays."""
 
-        def create() -> Any:
-            try:
-                return cl.Context([self.handle])
-            except _driver.Error as error:
-                raise driver_error(f"{self} gives no context", error) from error
-
         check_driver("opencl")
-        return self._once.get("context", create)
+        return self._context if self._context is not None else self._once.get("context", self._create_context)
+
+    def _create_context(self) -> Any:
+        try:
+            self._context = cl.Context([self.handle])
+        except _driver.Error as error:
+            raise driver_error(f"{self} gives no context", error) from error
+        return self._context
 
     @property
     def default_stream(self) -> OpenCLStream:
@@ -376,14 +379,14 @@ class OpenCLDevice(Device):
     def write(self, memory: Any, data: memoryview, stream: OpenCLStream, *, wait: bool = True) -> Any:
         memory, offset = _place(memory)
         try:
-            return cl.enqueue_copy(_queue(stream), memory, data, dst_offset=offset, is_blocking=wait)
+            return cl._cl._enqueue_write_buffer(_queue(stream), memory, data, offset, None, wait)
         except _driver.Error as error:
             raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error, memory) from error
 
     def read(self, memory: Any, out: memoryview, stream: OpenCLStream, *, wait: bool = True) -> Any:
         memory, offset = _place(memory)
         try:
-            return cl.enqueue_copy(_queue(stream), out, memory, src_offset=offset, is_blocking=wait)
+            return cl._cl._enqueue_read_buffer(_queue(stream), memory, out, offset, None, wait)
         except _driver.Error as error:
             raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error, memory) from error
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, repeat, starmap
 from math import prod
-from operator import itemgetter
 from struct import Struct, calcsize
 
 from devmod.backend import STRUCT_FORMATS, ConversionError, DiskCache, Once, device_of_call, dtype_name_of
@@ -194,9 +193,8 @@ class OpenCLKernel(Kernel):
                 )
         # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop and list.append are atomic.
         self._free = [handle]
-        # One call of pyopencl sets all objects of the driver. Bytes have their own, faster setter.
-        self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in _OBJECTS])
-        self._scalars = [number for number, kind in enumerate(kinds) if kind not in _OBJECTS]
+        self._objects = tuple(number for number, kind in enumerate(kinds) if kind in _OBJECTS)
+        self._scalars = tuple(number for number, kind in enumerate(kinds) if kind not in _OBJECTS)
         #: The arguments that are images or samplers.
         self._images = [number for number, kind in enumerate(kinds) if kind in ("image", "sampler")]
         self._image_arguments = {
@@ -268,33 +266,8 @@ class OpenCLKernel(Kernel):
         return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes" if sum(sizes) > limit else ""
 
     def caller(self, stream: OpenCLStream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        # Every call runs this function, so it uses local names.
-        queue, (size, block) = stream.queue, shape
-        take, give, new = self._free.pop, self._free.append, self._new
-        objects, scalars = self._object_pairs, self._scalars
-        # `enqueue` gets all arguments: nanobind fills in defaults slowly.
-        enqueue, error_type = _enqueue, _driver.Error
-
-        # The first scalar, usually the only one, needs no loop.
-        first, *others = scalars or [-1]
-
-        def call(values: Sequence[Any]) -> None:
-            try:
-                handle = take()
-            except IndexError:
-                handle = new()
-            try:
-                handle._set_arg_multi(objects(values))
-                if first >= 0:
-                    handle._set_arg_buf(first, values[first])
-                    if others:
-                        for number in others:
-                            handle._set_arg_buf(number, values[number])
-                enqueue(queue, handle, size, block, None, None, False, False)
-            except error_type as error:
-                raise self._launch_error(error) from error
-            give(handle)
-
+        make_call = _call_maker(self._objects, self._scalars)
+        call = make_call(stream.queue, *shape, self._free, self._new, _enqueue, _driver.Error, self._launch_error)
         if self._images:
             return lambda values: call(self._with_handles(values))
         if not self._pointers:
@@ -318,62 +291,20 @@ class OpenCLKernel(Kernel):
             result[number] = result[number].handle
         return result
 
-    def plain_caller(self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]) -> Callable[[Sequence[Any]], Any]:
+    def plain_caller(self, stream: OpenCLStream, shape: Any, arguments: Sequence[Argument]) -> Callable[..., Any]:
         # The numbers are packed together into a block of memory, and one call of pyopencl sets them all.
-        queue, (size, block), device = stream.queue, shape, self._device
-        arrays = [each for each in arguments if each.kind == "buffer"]
-        buffers = [(2 * place + 1, each.number, each.type) for place, each in enumerate(arrays)]
-        pairs = [each.number for each in arrays for _ in (0, 1)]
-        numbers = [each.number for each in arguments if each.kind != "buffer"]
-        formats = [STRUCT_FORMATS[arguments[number].type] for number in numbers]
+        formats = [STRUCT_FORMATS[arguments[number].type] for number in self._scalars]
         ends = list(accumulate(calcsize(f"<{each}") for each in formats))
+        # For an int the struct module takes what `KernelCall` takes.
         pack_into = Struct(f"<{''.join(formats)}").pack_into
-        pick = itemgetter(*numbers)
-        # For an int the struct module takes what `KernelCall` takes. For a float it takes more.
-        floats = [number for number, each in zip(numbers, formats, strict=True) if each in "efd"]
 
         def new() -> tuple[Any, tuple[Any, ...], memoryview]:
             memory = memoryview(bytearray(ends[-1]))
             parts = [memory[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-            return self._new(), tuple(chain.from_iterable(zip(numbers, parts, strict=True))), memory
+            return self._new(), tuple(chain.from_iterable(zip(self._scalars, parts, strict=True))), memory
 
-        # As `self._free`: only one thread uses an object with its memory.
-        free: list[tuple[Any, tuple[Any, ...], memoryview]] = []
-        take, give, enqueue, error_type = free.pop, free.append, _enqueue, _driver.Error
-
-        def call(args: Sequence[Any]) -> Any:
-            objects: list[Any] = pairs.copy()
-            try:
-                for place, number, dtype in buffers:
-                    array = args[number]
-                    if array.device is not device or (array.dtype is not dtype and dtype):
-                        return NotImplemented
-                    objects[place] = array.memory
-                for number in floats:
-                    kind = type(args[number])
-                    if kind is not float and kind is not int:
-                        return NotImplemented
-            except AttributeError:
-                return NotImplemented
-            try:
-                handle, parts, memory = item = take()
-            except IndexError:
-                handle, parts, memory = item = new()
-            try:
-                pack_into(memory, 0, *pick(args))
-            except Exception:  # noqa: BLE001 - what the `__index__` of a value raises: `KernelCall` converts the value, or names it
-                give(item)
-                return NotImplemented
-            try:
-                handle._set_arg_multi(tuple(objects))
-                handle._set_arg_buf_multi(parts)
-                enqueue(queue, handle, size, block, None, None, False, False)
-            except error_type as error:
-                raise self._launch_error(error) from error
-            give(item)
-            return None
-
-        return call
+        make_call = _call_maker(self._objects, None)
+        return make_call(stream.queue, *shape, [], new, _enqueue, _driver.Error, self._launch_error, pack_into)
 
     def prepare(self, stream: OpenCLStream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         # A C function without arguments. A functools.partial would pass its arguments on to pyopencl.
@@ -404,7 +335,7 @@ class OpenCLKernel(Kernel):
         values = self._with_handles(values)
         handle = self._new()
         try:
-            handle._set_arg_multi(self._object_pairs(values))
+            handle._set_arg_multi(tuple(each for number in self._objects for each in (number, values[number])))
             for number in self._scalars:
                 handle._set_arg_buf(number, values[number])
         except _driver.Error as error:
@@ -464,34 +395,45 @@ def _is_compatible(kind: str, image_type: str, space: str, type_name: str, acces
     return space == ("LOCAL" if kind == "local" else "PRIVATE")
 
 
-def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """Return a function that maps the values of a call to ``(number, value, number, value, …)`` for these numbers.
+@lru_cache(256)
+def _call_maker(objects: tuple[int, ...], scalars: tuple[int, ...] | None) -> Callable[..., Callable[[Sequence[Any]], Any]]:
+    """Return the maker of the function that queues a launch, unrolled over the arguments: a loop takes three times as long.
 
-    Every call creates such a tuple. Code for each usual size takes a third of the time of a loop.
+    Parameters
+    ----------
+    objects
+        The arguments that are objects of the driver. One call of pyopencl sets them all. Bytes have their own, faster setter.
+    scalars
+        Those that are bytes; None for the function of `plain_caller`, which packs numbers.
     """
-    if not numbers:
-        return lambda v: ()
-    if len(numbers) == 1:
-        (a,) = numbers
-        return lambda v: (a, v[a])
-    if len(numbers) == 2:
-        a, b = numbers
-        return lambda v: (a, v[a], b, v[b])
-    if len(numbers) == 3:
-        a, b, c = numbers
-        return lambda v: (a, v[a], b, v[b], c, v[c])
-    if len(numbers) == 4:
-        a, b, c, d = numbers
-        return lambda v: (a, v[a], b, v[b], c, v[c], d, v[d])
-    take = itemgetter(*numbers)
-    blank = [number for number in numbers for _ in (0, 1)]
-
-    def pairs(values: Sequence[Any]) -> tuple[Any, ...]:
-        result = blank.copy()
-        result[1::2] = take(values)
-        return tuple(result)
-
-    return pairs
+    is_plain = scalars is None
+    pairs = "".join(f"{number}, values[{place if is_plain else number}], " for place, number in enumerate(objects))
+    lines = [
+        "def make(queue, size, block, free, new, enqueue, Error, explain, pack_into=None):",
+        "  take, give = free.pop, free.append",  # atomic: only one thread sets the arguments of one kernel object
+        f"  def call(values{', numbers' * is_plain}):",
+        f"    try: {'handle, parts, memory = ' * is_plain}item = take()",
+        f"    except IndexError: {'handle, parts, memory = ' * is_plain}item = new()",
+    ]
+    if is_plain:  # what the `__index__` of a value raises: `KernelCall` converts the value, or names it
+        lines += ["    try: pack_into(memory, 0, *numbers)", "    except Exception:", "      give(item)", "      return NotImplemented"]
+    handle = "handle" if is_plain else "item"
+    lines += ["    try:", *([f"      {handle}._set_arg_multi(({pairs}))"] * bool(objects))]
+    lines += (
+        ["      handle._set_arg_buf_multi(parts)"]
+        if is_plain
+        else [f"      item._set_arg_buf({each}, values[{each}])" for each in scalars or ()]
+    )
+    lines += [
+        # With all arguments: nanobind fills in defaults slowly.
+        f"      enqueue(queue, {handle}, size, block, None, None, False, False)",
+        "    except Error as error: raise explain(error) from error",
+        "    give(item)",
+        "  return call",
+    ]
+    space: dict[str, Any] = {}
+    exec("\n".join(lines), space)  # noqa: S102 - it has no text but the numbers of arguments
+    return space["make"]  # type: ignore[no-any-return]
 
 
 class OpenCLLauncher(BuildLauncher):
@@ -510,7 +452,7 @@ class OpenCLLauncher(BuildLauncher):
         # Each device takes a source, and asking takes time at each call.
         return devices()[0] if self.builds.text else device_of_call(devices(), self.format)
 
-    def checks_plain(self, arguments: Sequence[Argument]) -> bool:
+    def packs_numbers(self, arguments: Sequence[Argument]) -> bool:
         numbers = [each for each in arguments if each.plain_packer is not None]
         others = [each for each in arguments if each.plain_packer is None]
         # Without an interface, a pointer may be __local, which the function of `caller` checks.

@@ -105,7 +105,7 @@ class KernelCall(CheckedCall):
             raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
         config = reader.resolve(request, self.kernel)
         self.shape: Any = reader.shape(request, config, self.kernel)
-        self.enqueue: Callable[[list[Any]], Any]
+        self.enqueue: Callable[[Sequence[Any]], Any]
         if self.shape is not None:
             set_sizes = local_sizer(function, self.kernel, device, config)
             if set_sizes is not None:

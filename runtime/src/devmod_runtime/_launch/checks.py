@@ -184,6 +184,9 @@ class CheckedCall:
         """
         adopted, is_given = self._adopted, given is not None
         current = current_stream(device) if given is None else given
+        if not adopted:
+            self._must_wait = False
+            return current or device.default_stream, current
         stream = current or next(filter(None, adopted), None) or device.default_stream
         if not is_given and not bound:
             for each in dict.fromkeys(adopted):
@@ -191,7 +194,7 @@ class CheckedCall:
                     stream.wait(each.record())
         # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
         # known stream needs no wait if the caller passes stream=: the caller then orders the work.
-        self._must_wait = bool(adopted) and any(each is not stream if each is not None else not is_given for each in adopted)
+        self._must_wait = any(each is not stream if each is not None else not is_given for each in adopted)
         return stream, current
 
 

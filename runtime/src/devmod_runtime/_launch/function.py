@@ -1,18 +1,17 @@
 """Functions: a call checks, converts and launches in the same way for every backend.
 
-`Function.__call__` alone is the path of a plain call: device arrays of the exact type, ints and floats, a repeated launch
-configuration. Any other call goes to `KernelCall`, which implements everything and raises the errors.
+From its second call on, a function has code of its own for a plain call (`plain_call`): device arrays of the exact type, ints and floats,
+a repeated launch configuration. Any other call goes to `KernelCall`, which implements everything and raises the errors.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from _weakref import ref
 from functools import partial
-from struct import error as struct_error
 from typing import NamedTuple
 
-from devmod import Local
 from devmod import device as find_device
 from devmod._plugins.devices import VARIABLE, default_device
 from devmod._util.html import html_table
@@ -26,16 +25,15 @@ from devmod.backend import Once, constants_of, environment_text, escape, tag_pro
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
-from devmod_runtime._device.device_array import DeviceArray
-from devmod_runtime._device.stream import current_stream, is_in_stream
-from devmod_runtime._device.stream import entered as _entered
+from devmod_runtime._device.stream import entered, is_in_stream
 from devmod_runtime._fork import check_driver
-from devmod_runtime._launch.arguments import BlockBytes, Signature
+from devmod_runtime._launch.arguments import Signature
 from devmod_runtime._launch.call import HostCall, KernelCall
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.opening import Opening, keep
-from devmod_runtime._launch.order import ArgumentOrder, MemberArgument, getter
+from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
 from devmod_runtime._launch.packs import with_packs
+from devmod_runtime._launch.plain_call import MISSING, NO_SHARED_MEMORY, plain_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,8 +156,9 @@ class Rules(NamedTuple):
 
 
 Opening.kernel_call = KernelCall
-#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks such values.
-_NO_SHARED_MEMORY = 0
+#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself takes 0.6 µs of each call with host arrays.
+_variables: Any = os.environ._data  # type: ignore[attr-defined]
+_DEVICE_KEY = os.environ.encodekey(VARIABLE)
 
 
 class Function(ProcessLocal):
@@ -206,6 +205,8 @@ class Function(ProcessLocal):
             The fields of `Rules`.
         """
         self.name, self.info, self._launcher = name, info, launcher
+        #: The class without the method of a plain call.
+        self._class: type[Self] = type(self)  # type: ignore[assignment]
         self._rules = Rules(**rules)
         #: The value of DEVMOD_DEVICE, and the device that it names.
         self._named_device: tuple[str, Device] | None = None
@@ -222,24 +223,16 @@ class Function(ProcessLocal):
         signature = self._signature
         #: From the names in a call to its plan. One number of arguments by position goes with each.
         self._plans: dict[tuple[str, ...], Plan] = {}
-        # For `__call__`: the number, type and converter of each plain argument. Numbers and Locals: the exact type, and the converter.
-        # Buffers: the element type ("" for any), and None. Others: a type that no array has, and None.
-        # Buffers of several values: the class of device arrays, and the converter.
-        # Empty if the kernel checks the arguments.
-        self._checked_by_kernel = launcher.checks_plain(signature.arguments)
-        self._plain = () if self._checked_by_kernel else tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
+        self._packs_numbers = launcher.packs_numbers(signature.arguments)
+        #: The method of a plain call, None before the second call; and the class whose method it replaces.
+        self._plain_call: Callable[..., Any] | None = None
+        self._unrolled = Function if self._order.is_plain and type(self) is Function else None
         self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer" or each.is_address), -1)
         #: The number of arguments by position that need no other order; -1 if there is no such number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
-        #: The number of names in a call without positions, and the function that returns their values; -1 if not all have a name.
-        names = self._order.names if self._order.is_plain else ()
-        self._count_by_name, self._by_name = len(names) or -1, getter(names)
-        sizes = [(each.number, each.size) for each in signature.arguments if each.size]
-        #: Whether the arrays have the sizes that the kernel declares; None if it declares none.
-        self._are_large = (lambda args: all(args[number].nbytes >= size for number, size in sizes)) if sizes else None
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
-        self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
-        #: From (grid, block, threads, stream, DEVMOD_DEVICE) of a call with host arrays to what it has checked.
+        self._callers: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+        #: From (grid, block, threads, stream, value of DEVMOD_DEVICE) of a call with host arrays to what it has checked.
         self._host_calls: dict[Any, HostCall] = {}
         _references.add(ref(self, _references.discard))
         if "numpy" in sys.modules:
@@ -253,7 +246,7 @@ class Function(ProcessLocal):
         block: Dims = None,
         threads: Dims = None,
         stream: Stream | None = None,
-        shared_memory: int = _NO_SHARED_MEMORY,
+        shared_memory: int = NO_SHARED_MEMORY,
         **keywords: Any,
     ) -> Any:
         """Launch the function.
@@ -298,61 +291,72 @@ class Function(ProcessLocal):
         queued.
         """
         if keywords or len(args) != self._count:
-            ordered = None
             try:
-                if not args and len(keywords) == self._count_by_name:
-                    ordered = self._by_name(keywords)
-                else:
-                    count, get, rearrange = self._plans[*keywords,]
-                    if count == len(args):
-                        given = args + get(keywords)
-                        ordered = given if rearrange is None else rearrange(given)
+                count, get, rearrange = self._plans[*keywords,]
+                if count != len(args):
+                    raise KeyError
+                given = args + get(keywords)
+                args = given if rearrange is None else rearrange(given)
             except KeyError:  # the first call of this form, a wrong name, or a record that has no value for one of its keys
-                pass
-            if ordered is None:
-                return Opening.kernel_call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
-            args = ordered
-        if shared_memory is _NO_SHARED_MEMORY:
-            values = [*args]
-            call = None
-            first = self._first_buffer
+                args = self._arrange(args, keywords)
+        plain = self._plain_call
+        if self._callers and (plain is None or type(self) is self._unrolled):
+            plain = self._take_plain_calls()
+        if plain is None or shared_memory is not NO_SHARED_MEMORY or len(args) != len(self._signature.arguments):
+            return self._call_checked(args, grid, block, threads, stream, shared_memory)
+        return plain(self, *args, grid=grid, block=block, threads=threads, stream=stream)
+
+    def _take_plain_calls(self) -> Callable[..., Any]:
+        """Make the method of a plain call that of this function, unless an observer has another one."""
+        if self._plain_call is None:
+            self._plain_call = plain_call(self, packs_numbers=self._packs_numbers)
+        if type(self) is self._unrolled and Function.__call__ is _CALL:
+            # The class of one object: Python takes a call's method from the class.
+            names = {
+                "__call__": self._plain_call,
+                "__slots__": (),
+                "__doc__": Function.__dict__["__doc__"],
+                "__module__": Function.__module__,
+            }
+            self.__class__ = type("Function", (Function,), names)
+            if Function.__call__ is not _CALL:  # an observer has begun in another thread
+                self.__class__ = Function
+        return self._plain_call
+
+    def _call_in_other_form(
+        self,
+        given: Sequence[Any],
+        by_name: Sequence[Any],
+        keywords: dict[str, Any],
+        grid: Any,
+        block: Any,
+        threads: Any,
+        stream: Any,
+        shared: Any,
+    ) -> Any:
+        """Call with the parameters of a plain call, those that are missing included."""
+        args = [each for each in given if each is not MISSING]
+        names = self._order.names if len(args) < len(given) else ()  # Python gives more arguments by position to those by name
+        args += [] if names else [each for each in by_name if each is not MISSING]
+        keywords |= {name: each for name, each in zip(names, by_name, strict=False) if each is not MISSING}
+        return Function.__call__(self, *args, grid=grid, block=block, threads=threads, stream=stream, shared_memory=shared, **keywords)
+
+    def _call_checked(self, args: tuple[Any, ...], grid: Dims, block: Dims, threads: Dims, stream: Any, shared_memory: Any) -> Any:
+        """Launch with arguments in the kernel's order that are not those of a plain call."""
+        in_no_stream = not entered or not is_in_stream()
+        if (
+            self._host_calls
+            and shared_memory is NO_SHARED_MEMORY
+            and (stream is not None or in_no_stream)
+            and _are_counts(grid, block, threads)
+        ):
             try:
-                device = args[first].device if first >= 0 else None
-                # The cost of this loop is about 60 ns for each argument. Only a DeviceArray has a `device` that is a key of `_callers`.
-                for number, expected, pack in self._plain:
-                    value = args[number]
-                    if pack is None:
-                        if value.device is not device or (expected is not value.dtype and expected):
-                            break
-                        values[number] = value.memory
-                    else:
-                        kind = type(value)
-                        if kind is not expected and (expected is not float or kind is not int):
-                            if kind is BlockBytes:
-                                continue
-                            break
-                        values[number] = pack(value)
-                else:
-                    # Not an expression with a nested scope: `args` would be a cell, which takes 40 ns of a call.
-                    if self._are_large is None or self._are_large(args):
-                        # The current stream is part of the key. Nothing looks for it in a program that enters no stream.
-                        current = stream if stream is not None or not _entered else current_stream(device or self.default_device())
-                        call = self._callers[device, grid, block, threads, current]
-            # A new configuration or another type: `KernelCall` converts it or raises the error.
-            except (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError):
-                pass
-            if call is not None:
-                result = call(values)
-                if result is not NotImplemented:
-                    return result
-            if self._host_calls and _are_counts(grid, block, threads) and (stream is not None or not is_in_stream()):
-                try:
-                    host_call = self._host_calls.get((grid, block, threads, stream, environment_text(VARIABLE)))
-                except TypeError:  # a grid given as a list is not hashable
-                    host_call = None
-                converted = host_call.values_of(args) if host_call is not None else None
-                if host_call is not None and converted is not None:
-                    return host_call.launch(converted)
+                host_call = self._host_calls.get((grid, block, threads, stream, _variables.get(_DEVICE_KEY)))
+            except TypeError:  # a grid given as a list is not hashable
+                host_call = None
+            converted = host_call.values_of(args) if host_call is not None else None
+            if host_call is not None and converted is not None:
+                return host_call.launch(converted)
         return Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
@@ -386,9 +390,9 @@ class Function(ProcessLocal):
 
     def caller(
         self, kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
-    ) -> Callable[[list[Any]], Any]:
+    ) -> Callable[[Sequence[Any]], Any]:
         """Return the function that queues a launch."""
-        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
+        enqueue: Callable[[Sequence[Any]], Any] = kernel.caller(stream, shape)
         if self._packs:
             enqueue = with_packs(self._packs, stream.device, enqueue)
         if set_sizes is not None:
@@ -398,7 +402,7 @@ class Function(ProcessLocal):
     def keep_caller(self, call: KernelCall, callers: dict[Any, Any], key: tuple[Any, ...]) -> None:
         """Cache the function that queues a launch for the next plain call with the key."""
         enqueue = call.enqueue
-        if self._checked_by_kernel:
+        if self._packs_numbers:
             plain = call.kernel.plain_caller(call.stream, call.shape, self._signature.arguments)
             enqueue = Opening.queue(plain, self.name, call.stream, None)
         keep(callers, key, enqueue)
@@ -409,7 +413,7 @@ class Function(ProcessLocal):
         """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
         arrays = HostCall.find_arrays(call, args)
         if arrays and (stream is call.stream or (stream is None and not is_in_stream())):
-            keep(host_calls, (*dims, stream, environment_text(VARIABLE)), HostCall(call, arrays))
+            keep(host_calls, (*dims, stream, _variables.get(_DEVICE_KEY)), HostCall(call, arrays))
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
@@ -470,7 +474,7 @@ class Function(ProcessLocal):
             was_open = self._signature.interface is not None and self._signature.interface.open_block
             interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
         rules = self._rules._replace(resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants))
-        return type(self)(self.name, self.info, launcher, interface=interface, **rules._asdict())
+        return self._class(self.name, self.info, launcher, interface=interface, **rules._asdict())
 
     def __getitem__(self, dims: object) -> NoReturn:
         """Raise ArgumentError: ``f[grid, block](…)`` is the call of other libraries."""
@@ -515,7 +519,7 @@ class Function(ProcessLocal):
             Fields of `Rules`.
         """
         interface, rules = self._signature.interface, self._rules._asdict() | rules
-        return type(self)(self.name, self.info, self._launcher, kernels=self._kernels, interface=interface, **rules)
+        return self._class(self.name, self.info, self._launcher, kernels=self._kernels, interface=interface, **rules)
 
     def open(self, device: Device | None = None) -> Kernel:
         """Return the kernel for a device (default: `default_device`). It is built at the first use, once for all threads.
@@ -532,6 +536,7 @@ class Function(ProcessLocal):
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
         self._callers, self._host_calls = {}, {}
+        self.__class__ = self._class
 
     def default_device(self) -> Device:
         """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``, or else the backend's choice.
@@ -585,17 +590,6 @@ class Function(ProcessLocal):
         return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
 
 
-def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:
-    if argument.packed is not None:
-        return DeviceArray, argument.packed.of_array
-    if argument.kind == "buffer" or argument.is_address:
-        # No array has the type "-": `KernelCall` checks the shape of an array for vectors with padding.
-        return "-" if argument.is_padded else argument.type if argument.kind == "buffer" else "", None
-    if argument.kind == "local":
-        return Local, lambda value: value
-    return argument.plain_packer or ("-", argument.pack)
-
-
 def _are_counts(*dims: Dims) -> bool:
     """Return whether all are ints: a float may be an equal key."""
     for each in dims:
@@ -606,12 +600,17 @@ def _are_counts(*dims: Dims) -> bool:
     return True
 
 
-def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    def call(values: list[Any]) -> Any:
+def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    def call(values: Sequence[Any]) -> Any:
+        values = [*values]
         set_sizes(values)
         return enqueue(values)
 
     return call
+
+
+#: The method without an observer.
+_CALL = Function.__call__
 
 
 # -- Prepared launches, made by `Function.bind`.

@@ -165,12 +165,11 @@ class Kernel(ABC):
         must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
         """
 
-    def plain_caller(self, stream: Any, shape: Any, arguments: Sequence[Argument]) -> Callable[[Sequence[Any]], Any]:
-        """Return a function that takes the arguments of a plain call, checks them, and queues the launch.
+    def plain_caller(self, stream: Any, shape: Any, arguments: Sequence[Argument]) -> Callable[..., Any]:
+        """Return a function that does what that of `caller` does. It takes the memories of the arrays, and the numbers unconverted.
 
-        It is called for functions of which `Launcher.checks_plain` returns True. The returned function queues nothing and returns
-        NotImplemented unless each argument is what `arguments` has: an array of the kernel's device with the buffer's exact type, or an
-        int or a float that fits. Otherwise it does what the function of `caller` does.
+        It is called for functions of which `Launcher.packs_numbers` returns True. The returned function queues nothing and returns
+        NotImplemented if a number does not fit. For a float it gets a float or an int, for an int any object.
         """
         raise NotImplementedError
 
@@ -252,8 +251,8 @@ class Launcher(ABC):
         """
         return None
 
-    def checks_plain(self, arguments: Sequence[Argument]) -> bool:
-        """Return whether the kernels check the arguments of plain calls themselves, by `Kernel.plain_caller`; by default, they do not.
+    def packs_numbers(self, arguments: Sequence[Argument]) -> bool:
+        """Return whether the kernels convert the numbers of plain calls, by `Kernel.plain_caller`; by default, they do not.
 
         It saves time where a driver takes many numbers at once: the runtime converts them one by one.
         """

@@ -94,13 +94,16 @@ def expand(packs: Sequence[tuple[int, Pack]], device: object, values: list[Any])
     return True
 
 
-def with_packs(packs: Sequence[tuple[int, Pack]], device: object, enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+def with_packs(
+    packs: Sequence[tuple[int, Pack]], device: object, enqueue: Callable[[Sequence[Any]], Any]
+) -> Callable[[Sequence[Any]], Any]:
     """Return the function that queues a launch of a kernel that takes arrays as several values.
 
     It returns NotImplemented if an array is not on `device`.
     """
 
-    def call(values: list[Any]) -> Any:
+    def call(values: Sequence[Any]) -> Any:
+        values = [*values]
         return enqueue(values) if expand(packs, device, values) else NotImplemented
 
     return call

@@ -43,6 +43,7 @@ else:
     from devmod._util.numpy import np
 
 
+_NO_BATCH = nullcontext()
 #: The number of shapes whose lengths and launches a program caches.
 _MAX_CACHED = 64
 
@@ -274,13 +275,19 @@ class CheckedProgramCall(CheckedCall):
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         """Queue the launches of a call that is not prepared."""
         stream = self._stream
-        with memory_of(stream).of_call() as memory:
-            buffers = self._shapes.parts_of(memory.take(self._shapes.sizes, self._shapes.images, stream), self._device)
-            is_checked = self._plan is not None and not self._has_views and not self._adopted
-            plan = self._plan or self._new_plan(arrays, buffers)
-            slots += buffers
-            with stream.batch() if stream.gathers else nullcontext():
-                plan.run(slots, self._scalars, is_checked=is_checked)
+        memory = memory_of(stream)
+        with memory.lock:
+            is_used, memory.is_used = memory.is_used, True
+            try:
+                buffers = (StreamMemory() if is_used else memory).take(self._shapes.sizes, self._shapes.images, stream)
+                buffers = self._shapes.parts_of(buffers, self._device)
+                is_checked = self._plan is not None and not self._has_views and not self._adopted
+                plan = self._plan or self._new_plan(arrays, buffers)
+                slots += buffers
+                with stream.batch() if stream.gathers else _NO_BATCH:
+                    plan.run(slots, self._scalars, is_checked=is_checked)
+            finally:
+                memory.is_used = is_used
 
     def _new_plan(self, arrays: Sequence[Any], buffers: Sequence[Any]) -> LaunchPlan:
         plans = self._function._plans  # taken before `Opening` is asked, as in `KernelCall`

@@ -242,6 +242,8 @@ class Step:
         if not forms and not any(each in scalars and each not in self.program.sizes for each in names):
             return None
         if type(given) is str:
+            if argument.plain_packer is not None and argument.type == self.program.scalars[given].type:
+                pack = argument.plain_packer[1]  # `ProgramFunction.scalar` has checked the number
             return lambda slots, scalars: pack(scalars[given])
 
         def make(slots: Sequence[Any], scalars: Mapping[str, Any]) -> Any:
@@ -357,7 +359,7 @@ class LaunchPlan:
         #: The slots whose values follow from the scalars or from other slots, and the functions that return these values.
         self._made: list[tuple[int, Callable[[Sequence[Any], Mapping[str, Any]], Any], Step, Argument]] = []
         #: The functions that queue a launch of a step, each with the one that takes its values from the slots.
-        self._launches: list[tuple[Step, Callable[[list[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
+        self._launches: list[tuple[Step, Callable[[Sequence[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
         #: Those that ask a kernel whether it takes its buffers.
         self._checks: list[tuple[Step, Callable[[Sequence[Any]], object], Callable[[Sequence[Any]], Sequence[Any]]]] = []
         for name, array in arrays.items():
@@ -410,7 +412,7 @@ class LaunchPlan:
             for step, check, take in () if is_checked else self._checks:  # noqa: B007 - as above
                 check(take(slots))
             for step, queue, take in self._launches:  # noqa: B007 - as above
-                queue([*take(slots)])
+                queue(take(slots))
         except DevmodError as error:
             step.of_step(error)
             raise
@@ -421,5 +423,5 @@ def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     return itemgetter(*numbers) if len(numbers) > 1 else lambda slots: [slots[number] for number in numbers]
 
 
-def _clearing(nbytes: int, stream: Stream) -> Callable[[list[Any]], object]:
+def _clearing(nbytes: int, stream: Stream) -> Callable[[Sequence[Any]], object]:
     return lambda values: clear(values[0], nbytes, stream)

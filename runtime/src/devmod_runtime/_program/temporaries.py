@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -54,22 +53,12 @@ class StreamMemory:
     """The buffers and the images of the temporaries of all programs in one stream."""
 
     def __init__(self) -> None:
-        self._lock = fork_safe(RLock())
-        self._is_used = False
+        #: A call has the lock while it queues its launches. One by a signal's handler, within another one, gets memory of its own.
+        self.lock = fork_safe(RLock())
+        self.is_used = False
         self._generation: object = None
         self._buffers: list[tuple[int, Any]] = []  # the largest first
         self._images: dict[ImageForm, list[Image]] = {}
-
-    @contextmanager
-    def of_call(self) -> Iterator[StreamMemory]:
-        """Lock the memory while a call queues its launches. A call by a signal's handler, between those of another one, gets its own."""
-        with self._lock:
-            is_used = self._is_used
-            try:
-                self._is_used = True
-                yield StreamMemory() if is_used else self
-            finally:
-                self._is_used = is_used
 
     def take(self, sizes: Sequence[int], images: Mapping[ImageForm, int], stream: Stream) -> list[Any]:
         """Return a buffer for each size, in descending order, and the number of images of each form.

@@ -313,10 +313,9 @@ class DriverKernel(Kernel):
 
         def call(values: Sequence[Any]) -> None:
             try:
-                slot = take()
+                buffer, launch = slot = take()
             except IndexError:
-                slot = self._new_launch(stream, shape)
-            buffer, launch = slot
+                buffer, launch = slot = self._new_launch(stream, shape)
             buffer.raw = pack(*values)
             try:
                 if stream.is_captured:

@@ -1,0 +1,166 @@
+"""Plain calls: the code of the call of one function, unrolled over its arguments.
+
+A plain call has device arrays of the exact type, ints and floats, and a configuration that a call had before. Python takes a third of the
+time of a loop for it, and finds the names of the arguments where it looks for those of every parameter.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import error as struct_error
+from types import CodeType, FunctionType
+
+from devmod import Local
+from devmod_runtime._device.device_array import DeviceArray
+from devmod_runtime._device.stream import current_stream, entered
+from devmod_runtime._launch.arguments import BlockBytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from devmod import Function
+    from devmod_runtime._launch.arguments import Argument
+
+#: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
+MISSING = object()
+#: Compared by identity: 0.0 is equal to it, and an array compares to an array. `KernelCall` checks such values.
+NO_SHARED_MEMORY = 0
+#: The number of arguments too many that a call can have before they are taken for others.
+_MORE = 4
+_LAUNCH = "grid, block, threads, stream"
+#: For each letter of `_kind`, the value that the kernel takes.
+_VALUES = {"-": "a{}", "F": "a{}", "b": "a{}.memory", "B": "a{}.memory", "f": "v{}", "v": "v{}"}
+#: What all functions' code needs. Only a DeviceArray has a `device` that is a key of the callers.
+_NAMES = {
+    "M": MISSING,
+    "NONE": NO_SHARED_MEMORY,
+    "BlockBytes": BlockBytes,
+    "current_stream": current_stream,
+    "entered": entered,
+    # A new configuration or another type: `KernelCall` converts it or raises the error.
+    "NOT_PLAIN": (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError),
+}
+
+
+def plain_call(function: Function, *, packs_numbers: bool) -> Callable[..., Any]:
+    """Return the method of a call of a function that takes plain calls, and passes on all others.
+
+    Parameters
+    ----------
+    function
+        The function.
+    packs_numbers
+        Whether the kernel converts the numbers.
+    """
+    arguments, names = function._signature.arguments, function._order.names if function._order.is_plain else ()
+    sizes = frozenset(each.number for each in arguments if each.size)
+    kinds = "".join(map(_kind, arguments))
+    kinds = kinds.translate({ord("f"): "F", ord("v"): "-"}) if packs_numbers else kinds
+    first = next((each.number for each in arguments if each.kind == "buffer" or each.is_address), -1)
+    code, defaults = _code(kinds, first, sizes, bool(names), _MORE + len(function._signature.launch))
+    at = code.co_posonlyargcount
+    code = code.replace(co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :]))
+    constants: dict[str, Any] = {}
+    for each in arguments:
+        constants[f"T{each.number}"], constants[f"P{each.number}"] = _converter(each)
+        constants[f"S{each.number}"] = each.size
+    return FunctionType(code, _NAMES | constants, "__call__", defaults)
+
+
+def _kind(argument: Argument) -> str:
+    """Return the letter of what the code does for an argument.
+
+    b and B are arrays of one type and of any, f floats, v other values.
+    F and - are floats and others that the kernel converts.
+    """
+    if argument.packed is None and (argument.kind == "buffer" or argument.is_address):
+        return "b" if argument.is_padded or (argument.type and not argument.is_address) else "B"
+    return "f" if argument.plain_packer is not None and argument.plain_packer[0] is float else "v"
+
+
+def _converter(argument: Argument) -> tuple[object, Callable[[Any], Any] | None]:
+    """Return the type of a value that is converted, and the converter. No value has the type "-"."""
+    if argument.packed is not None:
+        return DeviceArray, argument.packed.of_array
+    if argument.kind == "buffer":
+        # `KernelCall` checks the shape of an array for vectors with padding.
+        return "-" if argument.is_padded else argument.type, None
+    return (Local, lambda value: value) if argument.kind == "local" else argument.plain_packer or ("-", argument.pack)
+
+
+@lru_cache(256)
+def _code(kinds: str, first: int, sizes: frozenset[int], has_names: bool, more: int) -> tuple[CodeType, tuple[Any, ...]]:
+    """Return the code of a call of all functions with such arguments, and the defaults of its parameters.
+
+    Each argument has two parameters, by position and by name: one that is given twice is an error of devmod's. Between them are `more`.
+    """
+    count = len(kinds)
+    positions, extra = [f"a{number}" for number in range(count)], [f"x{number}" for number in range(more)]
+    names = [f"n{number}" for number in range(count) if has_names]
+    args, by_name = (f"({''.join(f'{each}, ' for each in group)})" for group in (positions, names))
+    other = f"return self._call_in_other_form(({', '.join([*positions, *extra])}, *rest), {by_name}, keywords, {_LAUNCH}, shared_memory)"
+    lines = [f"if x0 is not M or keywords or shared_memory is not NONE: {other}"]
+    if names:
+        both_or_none = " or ".join(f"(a{each} is M) is (n{each} is M)" for each in range(count))
+        lines += [
+            "if a0 is M:",
+            f"    if {' or '.join(f'{each} is M' for each in names)}: {other}",
+            f"    {args} = {by_name}",
+            f"elif {positions[-1]} is M:",
+            f"    if {both_or_none}: {other}",
+            *(f"    if a{each} is M: a{each} = n{each}" for each in range(1, count)),
+            f"elif not {' is '.join(names)} is M: {other}",
+        ]
+    elif count:
+        lines.append(f"if {positions[-1]} is M: {other}")
+    arrays = [number for number, kind in enumerate(kinds) if kind in "bB"]
+    checks = [f"a{number}.device is device" for number in arrays if number != first]
+    checks += [f"a{number}.dtype is T{number}" for number in arrays if kinds[number] == "b"]
+    checks += [f"a{number}.nbytes >= S{number}" for number in sizes]
+    checks += [f"(type(a{number}) is float or type(a{number}) is int)" for number, kind in enumerate(kinds) if kind == "F"]
+    lines += [
+        "call = None",
+        "try:",
+        f"    device = {f'a{first}.device' if first >= 0 else 'None'}",
+        f"    if {' and '.join(checks) or 'True'}:",
+    ]
+    for number, kind in enumerate(kinds):
+        if kind in "fv":
+            lines += [
+                f"        kind = type(a{number})",
+                f"        if kind is T{number}{' or kind is int' * (kind == 'f')}: v{number} = P{number}(a{number})",
+                f"        elif kind is BlockBytes: v{number} = a{number}",
+                "        else: raise KeyError",
+            ]
+    texts = [_VALUES[kind].format(number) for number, kind in enumerate(kinds)]
+    lines += [
+        # The current stream is part of the key. Nothing looks for it in a program that enters no stream.
+        "        current = stream if stream is not None or not entered else current_stream(device or self.default_device())",
+        "        call = self._callers[device, grid, block, threads, current]",
+    ]
+    if "-" in kinds or "F" in kinds:
+        memories = "".join(f"{texts[number]}, " for number in arrays)
+        others = "".join(f"{text}, " for text, kind in zip(texts, kinds, strict=True) if kind not in "bB")
+        lines.append(f"        values, numbers = ({memories}), ({others})")
+        passed = "values, numbers"
+    else:
+        items = "".join(f"{each}, " for each in texts)
+        lines.append(f"        values = ({items})")
+        passed = "values"
+    lines += [
+        "except NOT_PLAIN:",
+        "    call = None",
+        "if call is not None:",
+        f"    result = call({passed})",
+        "    if result is not NotImplemented: return result",
+        f"return self._call_checked({args}, {_LAUNCH}, shared_memory)",
+    ]
+    parameters = ", ".join(f"{each}=M" for each in (*positions, *extra))
+    by_names = "".join(f"{each}=M, " for each in names)
+    launch = "grid=None, block=None, threads=None, stream=None, shared_memory=NONE"
+    head = f"def call(self, {parameters}, /, {by_names}{launch}, *rest, **keywords):"
+    space: dict[str, Any] = dict(_NAMES)
+    exec("\n    ".join([head, *lines]), space)  # noqa: S102 - it has no text but the numbers of arguments
+    return space["call"].__code__, space["call"].__defaults__
