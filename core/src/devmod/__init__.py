@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from devmod import interop as interop
     from devmod import targets as targets
     from devmod._arrays.array import Array as Array
+    from devmod._arrays.empty import empty as empty
     from devmod._doctor import Report as Report
     from devmod._doctor import doctor as doctor
     from devmod._formats.bundle_file import bundle as bundle
@@ -93,6 +94,7 @@ __version__ = "0.1.0.dev1"
 _NAMES = {
     "": "backend errors interop targets",
     "_arrays.array": "Array",
+    "_arrays.empty": "empty",
     "_doctor": "Report doctor",
     "_formats.bundle_file": "bundle dumps installed load loads save",
     "_formats.raw": "load_metadata_from_json",

@@ -39,13 +39,18 @@ def call_uninterrupted(function: Callable[..., Result], *values: Any) -> Result:
     """
     if is_finalizing():  # no other thread runs
         return function(*values)
-    answer: SimpleQueue[Any] = SimpleQueue()
-    _requests.append((function, values, answer))
-    _wake()
-    result, error = answer.get()
+    result, error = start_uninterrupted(function, *values).get()
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]
+
+
+def start_uninterrupted(function: Callable[..., object], *values: Any) -> SimpleQueue[Any]:
+    """Call a function in another thread, which keeps what it uses. Return the queue of its result and its exception."""
+    answer: SimpleQueue[Any] = SimpleQueue()
+    _requests.append((function, values, answer))
+    _wake()
+    return answer
 
 
 def wait_interruptibly(wait: Callable[[], object], is_done: Callable[[], bool]) -> None:

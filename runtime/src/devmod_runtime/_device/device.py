@@ -7,6 +7,7 @@ object that `allocate` returned. The other methods have defaults; a driver that 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import inf
 
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
@@ -61,6 +62,11 @@ class Device(ProcessLocal, ABC):
     length_unit : int
         The bytes by which a kernel sees the length of an array grow, for a kind that binds each buffer with its size; 0 if kernels take
         pointers.
+    in_place_from : float
+        The bytes from which on a call that waits lets kernels use a host array where it is, if it can; inf for a device with memory of
+        its own.
+    in_place_unit : int
+        The bytes at whose multiples the address of such an array is.
     """
 
     _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
@@ -77,6 +83,8 @@ class Device(ProcessLocal, ABC):
     features: frozenset[str] | None = None
     subgroup_sizes: Sequence[int] = ()
     length_unit: int = 0
+    in_place_from: float = inf
+    in_place_unit: int = 1
 
     @property
     def capabilities(self) -> Capabilities:
@@ -133,6 +141,23 @@ class Device(ProcessLocal, ABC):
         if data.nbytes:
             self.write(memory, data, stream)
         return memory
+
+    def use_in_place(self, data: memoryview, address: int, *, written: bool) -> Any:
+        """Return memory that is `data` (bytes of the host, contiguous), without a copy; None if it needs a copy, which is the default.
+
+        Nothing else uses `data` until the caller has waited for the kernels and called `finish_in_place`.
+
+        Parameters
+        ----------
+        data, address
+            The bytes, and the address of the first one.
+        written
+            Whether kernels may write to them. Otherwise the memory may be read-only.
+        """
+        return None
+
+    def finish_in_place(self, memory: Any, stream: Any) -> None:
+        """Wait for the kernels in the stream, after which the host has what they wrote to memory of `use_in_place`."""
 
     @abstractmethod
     def read(self, memory: Any, out: memoryview, stream: Any) -> None:

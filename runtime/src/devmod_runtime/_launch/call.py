@@ -10,6 +10,7 @@ from devmod import Local
 from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
 from devmod_runtime._device.host import HostView, plain_array
+from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.checks import IMAGES, LONG, CheckedCall, overlap
@@ -141,10 +142,24 @@ class KernelCall(CheckedCall):
         return launch
 
     def _launch_with_host_arrays(self, stream: Stream) -> Any:
-        device = stream.device
-        memories = []
+        in_place = InPlace(stream)
+        try:
+            return self._launch_with(in_place, stream)
+        except BaseException as error:
+            if in_place:
+                in_place.keep(error)
+            raise
+
+    def _launch_with(self, in_place: InPlace, stream: Stream) -> Any:
+        device, memories, copies = stream.device, [], []
         for transfer in self.transfers:
-            memories.append(device.upload(transfer.source.read(), stream))
+            view, back = transfer.source, transfer.back
+            memory = in_place.take_view(view, written=back is not None)
+            if memory is None:
+                memory = device.upload(view.read(), stream)
+                if back is not None:
+                    copies.append((back, memory))
+            memories.append(memory)
         values = list(self.values)
         for number, view, _ in self._host_views:
             transfer_number = self._transfer_of[number]
@@ -154,9 +169,10 @@ class KernelCall(CheckedCall):
             values[number] = memory if fields is None else (device, memory, fields)
         result = self.enqueue(values)
         stream.synchronize()  # an interrupt may not end the wait of a copy
-        for transfer, memory in zip(self.transfers, memories, strict=True):
-            if transfer.back is not None:
-                transfer.back.read_from(device.read, memory, stream)
+        if in_place:
+            in_place.finish()
+        for back, memory in copies:
+            back.read_from(device.read, memory, stream)
         return result
 
     # -- one argument
@@ -355,21 +371,33 @@ class HostCall:
 
     def launch(self, values: list[Any]) -> Any:
         """Copy the arrays to the device, launch, and copy those back that the kernel may write to."""
-        device, stream, uint8 = self._device, self._stream, self._uint8
-        start = perf_counter()
+        device, stream, uint8, in_place = self._device, self._stream, self._uint8, None
+        start, least = perf_counter(), device.in_place_from
         results = []
         for number, dtype, _, _, written in self._buffers:
             array = values[number]
             # A memoryview takes a third of the time; it has no complex numbers.
             data = array.reshape(-1).view(uint8).data if dtype.kind == "c" else array.data.cast("B")
+            if data.nbytes >= least:
+                in_place = in_place if in_place is not None else InPlace(stream)
+                memory = values[number] = in_place.take(data, written=written)
+                if memory is not None:
+                    continue
             memory = values[number] = device.upload(data, stream)
             if written:
                 results.append((memory, data))
-        result = self._enqueue(values)
-        if self._is_long or not results:
-            stream.synchronize()  # an interrupt ends it, and not the wait of a copy
-        for memory, data in results:
-            device.read(memory, data, stream)
+        try:
+            result = self._enqueue(values)
+            if self._is_long or not (results or in_place):
+                stream.synchronize()  # an interrupt ends it, and not the wait of a copy
+            if in_place:
+                in_place.finish()
+            for memory, data in results:
+                device.read(memory, data, stream)
+        except BaseException as error:
+            if in_place:
+                in_place.keep(error)
+            raise
         self._is_long = perf_counter() - start > LONG
         return result
 

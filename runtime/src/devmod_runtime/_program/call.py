@@ -11,6 +11,7 @@ from time import perf_counter
 
 from devmod import Param
 from devmod._arrays.elements import bytes_of
+from devmod._arrays.empty import in_pages
 from devmod._values.param import numpy_dtype
 from devmod.backend import ConversionError, expression_text
 from devmod.errors import LaunchError
@@ -18,6 +19,7 @@ from devmod_readers.programs import Array, ExpressionError, Sampler, bind_length
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.host import HostView
 from devmod_runtime._device.image import Image
+from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.arguments import Argument
@@ -82,6 +84,8 @@ class CheckedProgramCall(CheckedCall):
 
     _taker, _device_label = "program", "the program"
     _copies_images = True
+    #: Whether kernels may use host arrays where they are.
+    _uses_in_place = True
 
     def __init__(self, function: ProgramFunction, values: dict[str, Any], stream: Any, *, bound: bool = False, new: bool = False) -> None:
         launcher = next(iter(function.functions.values()))._launcher
@@ -197,26 +201,76 @@ class CheckedProgramCall(CheckedCall):
 
     def run(self) -> Any:
         """Launch, and return the outputs."""
-        function, stream, start = self._function, self._stream, perf_counter()
+        stream, start = self._stream, perf_counter()
+        in_place = InPlace(stream) if self._uses_in_place and self._device.in_place_from < inf and self._waits() else None
+        try:
+            results = self._outputs(in_place)
+        except BaseException as error:
+            if in_place:
+                in_place.keep(error)
+            raise
+        if self._plan is not None and (self._has_host_arrays or not self._returns_device_arrays):
+            self._plan.is_long = perf_counter() - start > LONG
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+    def _waits(self) -> bool:
+        """Return whether the call returns after its kernels have ended, in whatever way it passes its host arrays."""
+        arrays = zip(self._function.arguments, self._function.arrays.values(), self._arrays, strict=True)
+        return self._must_wait or any(
+            bool(value.nbytes and argument.written)
+            if type(value) is HostView
+            else value is None and not self._returns_device_arrays and self._shapes.nbytes[declared.name] > 0
+            for argument, declared, value in arrays
+        )
+
+    def _outputs(self, in_place: InPlace | None) -> list[Any]:
+        """Launch, and return the outputs. `in_place` takes the host arrays that kernels use where they are."""
+        function, stream, is_long = self._function, self._stream, self._plan is None or self._plan.is_long
         arrays, slots, results = [], [], []
-        for declared, value in zip(function.arrays.values(), self._arrays, strict=True):
-            array = self._new(declared) if value is None else self._uploaded(declared, value) if type(value) is HostView else value
+        copies: list[tuple[HostView, Any]] = []
+        for argument, declared, value in zip(function.arguments, function.arrays.values(), self._arrays, strict=True):
+            result = self._given.get(declared.name)
+            if type(value) is HostView:
+                array = self._taken(declared, value, in_place, argument.written)
+                if array is None:
+                    array = self._uploaded(declared, value)
+                    if argument.written:
+                        copies.append((value, array))
+            elif value is None:
+                array, result = self._new_result(declared, in_place)
+            else:
+                array = value
             arrays.append(array)
             slots.append(array if declared.format else array.memory)
             if declared.role == "output":
-                results.append(array if value is None else self._given[declared.name])
+                results.append(result)
         self._launch(arrays, slots)
-        if self._has_host_arrays:
-            for argument, view, array in zip(function.arguments, self._arrays, arrays, strict=True):
-                if type(view) is HostView and argument.written:
-                    view.read_from(self._read, array, stream)
+        if in_place:
+            if is_long:
+                stream.synchronize()  # an interrupt ends it
+            in_place.finish()
+        for view, array in copies:
+            view.read_from(self._read, array, stream)
         if self._must_wait:
             stream.synchronize()
         if not self._returns_device_arrays:
             results = [self._to_numpy(each) if isinstance(each, (DeviceArray, Image)) else each for each in results]
-        if self._plan is not None and (self._has_host_arrays or not self._returns_device_arrays):
-            self._plan.is_long = perf_counter() - start > LONG
-        return None if not results else results[0] if len(results) == 1 else tuple(results)
+        return results
+
+    def _taken(self, declared: Any, view: HostView, in_place: InPlace | None, written: bool) -> DeviceArray | None:
+        """Return the array over a host array that kernels use where it is; None if it is to be copied."""
+        memory = None if in_place is None or declared.format else in_place.take_view(view, written=written)
+        return None if memory is None else DeviceArray(self._device, memory, view.shape, declared.type)
+
+    def _new_result(self, declared: Any, in_place: InPlace | None) -> tuple[Any, Any]:
+        """Return the new array of an output, and the output, which is the host's if kernels use it where it is."""
+        name = declared.name
+        if in_place is not None and not self._returns_device_arrays and self._shapes.nbytes[name] >= self._device.in_place_from:
+            result = in_pages(self._shapes.lengths[name], numpy_dtype(declared.type)) if not declared.format else None
+            if result is not None and (array := self._taken(declared, HostView(result, declared.type), in_place, True)) is not None:
+                return array, result
+        array = self._new(declared)
+        return array, array
 
     def _launch(self, arrays: Sequence[Any], slots: list[Any]) -> None:
         """Queue the launches of a call that is not prepared."""

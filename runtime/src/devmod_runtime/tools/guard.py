@@ -460,6 +460,8 @@ def _value_of(array: DeviceArray, data: bytes) -> object:
 class GuardedProgramCall(CheckedProgramCall):
     """A program's call whose steps are calls of their own, with memory of its own for each temporary."""
 
+    _uses_in_place = False
+
     def __init__(self, zones: Zones, *args: Any, **keywords: Any) -> None:
         self._zones = zones
         super().__init__(*args, **keywords)

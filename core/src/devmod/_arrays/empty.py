@@ -1,0 +1,67 @@
+"""NumPy arrays whose memory devices can use without a copy."""
+
+from __future__ import annotations
+
+from math import prod
+
+from devmod._values.param import numpy_dtype
+from devmod.errors import ArgumentError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    import numpy as np
+else:
+    from devmod._util.numpy import np
+
+#: Each returns new memory of so many bytes that its driver has page-locked, or None. A runtime adds one when its driver is open.
+allocators: list[Callable[[int], Any]] = []
+
+
+def empty(shape: int | Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
+    """Return an uninitialized NumPy array that has its memory pages for itself.
+
+    Devices with the host's memory use it without a copy. The memory is page-locked if a driver that can do that is open (CUDA, ROCm), so
+    copies to and from its devices are faster. No driver is opened.
+
+    Parameters
+    ----------
+    shape
+        A length, or one for each dimension.
+    dtype
+        A name such as "float32" or "bfloat16", or what ``numpy.dtype`` takes.
+
+    Raises
+    ------
+    ArgumentError
+        `shape` or `dtype` is invalid.
+    MemoryError
+        There is too little memory.
+    """
+    try:
+        try:
+            element = np.dtype(dtype)
+        except TypeError:
+            if not isinstance(dtype, str):
+                raise
+            element = numpy_dtype(dtype)
+        lengths = np.broadcast_to(np.empty((), element), shape).shape
+    except (TypeError, ValueError, FormatError) as error:
+        raise ArgumentError(f"empty: no NumPy array has shape={shape!r} and dtype={dtype!r}: {error}", argument="shape") from None
+    if element.hasobject:
+        raise ArgumentError(f"empty: dtype={dtype!r} has Python objects; expected numbers", argument="dtype")
+    return in_pages(lengths, element, allocators)
+
+
+def in_pages(shape: tuple[int, ...], dtype: np.dtype[Any], allocators: Sequence[Callable[[int], Any]] = ()) -> np.ndarray[Any, Any]:
+    """Return an array as `empty` does, in memory of the first of the allocators that has any."""
+    from mmap import PAGESIZE
+
+    nbytes = prod(shape) * dtype.itemsize
+    pages = -(-nbytes // PAGESIZE) * PAGESIZE
+    memory = next((found for each in allocators if pages and (found := each(pages)) is not None), None)
+    whole = np.empty(pages + PAGESIZE, np.uint8) if memory is None else np.frombuffer(memory, np.uint8)
+    start = -whole.__array_interface__["data"][0] % PAGESIZE
+    return whole[start : start + nbytes].view(dtype).reshape(shape)

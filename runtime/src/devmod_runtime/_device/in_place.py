@@ -1,0 +1,97 @@
+"""Host arrays that kernels use where they are, without copies, on devices whose memory is the host's."""
+
+from __future__ import annotations
+
+from _weakref import ref
+from bisect import bisect_left, insort
+from contextlib import suppress
+from threading import RLock
+
+from devmod.errors import DevmodError
+from devmod_runtime._fork import fork_safe
+from devmod_runtime._uninterrupted import start_uninterrupted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
+    from devmod_runtime._device.host import HostView
+    from devmod_runtime._device.stream import Stream
+else:
+    from devmod._util.numpy import np
+
+
+class InPlace:
+    """The host arrays that kernels use where they are, of a call that waits for its kernels.
+
+    Parameters
+    ----------
+    stream
+        The stream of the call.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        #: The first byte and the end of each array, sorted.
+        self._spans: list[tuple[int, int]] = []
+        #: The memory that kernels may write to.
+        self._written: list[Any] = []
+
+    def take(self, data: memoryview, *, written: bool) -> Any:
+        """Return the device's memory for bytes of the host, which kernels may write to if `written`; None if they are to be copied.
+
+        Bytes that a call uses, this one or one of another thread, are copied: for a driver, they are undefined in two objects.
+        """
+        start: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+        if start % self._stream.device.in_place_unit:
+            return None
+        end = start + data.nbytes
+        with _lock:
+            for reference in tuple(_calls):
+                spans = getattr(reference(), "_spans", ())
+                at = bisect_left(spans, (start, end))
+                if (at and spans[at - 1][1] > start) or (at < len(spans) and spans[at][0] < end):
+                    return None
+            if not self._spans:
+                _calls.add(ref(self, _calls.discard))
+            insort(self._spans, (start, end))
+        memory = self._stream.device.use_in_place(data, start, written=written)
+        if memory is None:
+            self._spans.remove((start, end))
+        elif written:
+            self._written.append(memory)
+        return memory
+
+    def take_view(self, view: HostView, *, written: bool) -> Any:
+        """Do the same as `take` for an array that is large enough; None if a copy has other bytes than the array."""
+        if view.nbytes < self._stream.device.in_place_from or view.packed or not view.array.flags.c_contiguous:
+            return None
+        return self.take(view.read(), written=written) if view.array.flags.writeable or not written else None
+
+    def __bool__(self) -> bool:
+        """Whether kernels use an array."""
+        return bool(self._spans)
+
+    def finish(self) -> None:
+        """Wait for the kernels, and let the host read what they have written."""
+        for memory in self._written:
+            self._stream.device.finish_in_place(memory, self._stream)
+        if not self._written:
+            self._stream.synchronize()
+
+    def keep(self, error: BaseException) -> None:
+        """Keep the arrays until the kernels that were queued have ended. If they may still run, `error` gets a note."""
+        start_uninterrupted(self._wait)
+        if not isinstance(error, DevmodError):
+            error.add_note("a kernel of this call may still run, and write to the call's arrays; devmod keeps them until it has ended")
+
+    def _wait(self) -> None:
+        with suppress(DevmodError):
+            self._stream.synchronize()
+
+
+_lock = fork_safe(RLock())  # a handler of a signal may call too
+#: The calls that use arrays: each as long as something references it.
+_calls: set[ref[InPlace]] = set()
