@@ -291,14 +291,15 @@ class Function(ProcessLocal):
         queued.
         """
         if keywords or len(args) != self._count:
+            given = None
             try:
                 count, get, rearrange = self._plans[*keywords,]
-                if count != len(args):
-                    raise KeyError
-                given = args + get(keywords)
-                args = given if rearrange is None else rearrange(given)
+                if count == len(args):
+                    given = args + get(keywords)
+                    given = given if rearrange is None else rearrange(given)
             except KeyError:  # the first call of this form, a wrong name, or a record that has no value for one of its keys
-                args = self._arrange(args, keywords)
+                given = None
+            args = self._arrange(args, keywords) if given is None else given
         plain = self._plain_call
         if self._callers and (plain is None or type(self) is self._unrolled):
             plain = self._take_plain_calls()
