@@ -277,7 +277,7 @@ class Context:
         self.surfaces = Memories(self, "create_surface", "destroy_surface")
         self.captures: dict[Any, None] = {}
         self.waits: set[object] = set()
-        page_lockers.add(self)
+        page_lockers.insert(0, ref(self, page_lockers.remove))
 
     if TYPE_CHECKING:
         # The driver keeps a stack for each thread, so nested bodies and several threads need no state here.
