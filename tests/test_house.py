@@ -191,7 +191,7 @@ TAKEN = {
     "_arrays.dlpack.capsule",
     "_arrays.dlpack.check_elements",
     "_arrays.dlpack.host_capsule",
-    "_arrays.empty.allocators",
+    "_arrays.empty.page_lockers",
     "_arrays.empty.in_pages",
     "_arrays.elements.bytes_of",
     "_arrays.elements.elements_of",

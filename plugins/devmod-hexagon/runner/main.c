@@ -4,9 +4,6 @@
  *
  * The arena is the memory of FILE, a descriptor that the host has opened. The host maps it too.
  */
-#define _GNU_SOURCE /* POLLRDHUP */
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,30 +218,13 @@ static void answer(int items)
     reply_error(id, "protocol", "unknown operation '%s' with %d items", name, items);
 }
 
-/* The runner ends within a second after the host process ends or closes the connection, also during a call. A thread checks that. A signal
- * handler must not: in qemu-hexagon 7.2, a kernel that one has interrupted computes wrong results. The thread does not wait in `poll`, so
- * that requests before the end of the input are answered. Linux's signal for the end of a parent (PR_SET_PDEATHSIG) is not used: it is sent
- * at the end of the thread that started the runner. */
-static void *watch_host(void *parent)
-{
-    struct pollfd input = {.fd = 0, .events = POLLRDHUP};
-
-    do
-        sleep(1);
-    while (getppid() == (pid_t)parent && poll(&input, 1, 0) <= 0);
-    _exit(0);
-}
-
 int main(int count, char **texts)
 {
     int items;
-    pthread_t watch;
 
     if (count != 3)
         return 2;
     signal(SIGPIPE, SIG_IGN);
-    if (pthread_create(&watch, NULL, watch_host, (void *)getppid()))
-        reply_last("memory", "the thread that checks the host cannot be started");
     arena_size = strtoul(texts[1], NULL, 10);
     arena = mmap(NULL, arena_size, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(texts[2]), 0);
     if (arena == MAP_FAILED)

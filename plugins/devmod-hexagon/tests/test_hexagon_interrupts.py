@@ -96,6 +96,14 @@ def interrupt(*_):
         raise KeyboardInterrupt
 
 signal.signal(signal.SIGALRM, interrupt)
+
+def children():
+    return open(f"/proc/self/task/{os.getpid()}/children").read().split()
+
+device.zeros(1, "int32")
+device.runner().close()
+while len(guard := children()) > 1:  # the process that guards the next runner
+    time.sleep(0.1)
 opened = len(os.listdir("/proc/self/fd"))
 
 def start():
@@ -115,7 +123,7 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 device.zeros(1, "int32")
 device.runner().close()
 for _ in range(1200):  # until the thread of the runner has ended
-    left = open(f"/proc/self/task/{os.getpid()}/children").read().split(), len(os.listdir("/proc/self/fd")) - opened
+    left = [each for each in children() if each not in guard], len(os.listdir("/proc/self/fd")) - opened
     if left == ([], 0):
         break
     time.sleep(0.1)

@@ -70,7 +70,7 @@ def test_the_runner_ends_after_its_process(device: Any) -> None:
     wait_for_end(pid)
 
 
-@pytest.mark.parametrize("fork", ["", "if os.fork() == 0: os._exit(len(sys.stdin.read()))\n"], ids=["no fork", "a fork"])
+@pytest.mark.parametrize("fork", ["", "if os.fork() == 0: os._exit(len(sys.stdin.read()))\n"], ids=["no fork", "a fork that stays"])
 def test_the_runner_ends_after_its_process_is_killed_in_a_call(fork: str, device: Any) -> None:
     """Also where a fork remains, which has the ends of the runner's pipes too."""
     program = PRELUDE + (

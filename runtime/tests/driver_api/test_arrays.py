@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import threading
 from typing import Any
@@ -96,30 +95,32 @@ def test_a_started_copy_to_the_host_ends_in_any_wait(device: Any) -> None:
 
 
 def test_page_locked_host_memory_is_not_copied_twice(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
-    driver, count = device.driver, 1 << 18
-    with device.context:
-        address = driver.call("allocate_host", 4 * count, 1)
-    try:
-        host = np.frombuffer((ctypes.c_char * (4 * count)).from_address(address), "float32")
-        host[:] = np.arange(count)
-        array, back = device.empty(count, "float32"), np.empty(count, "float32")
-        release_copies(device)
-        pieces = vendor.calls("allocate_host")
-        vendor.fail("is_event_done", 600)  # not ready
-        event = array.copy_from(host, wait=False)
-        assert len(device.transfers.pending) == 1  # keeps the host array
-        vendor.succeed()
-        event.synchronize()
-        assert len(device.transfers.pending) == 0
-        host[:] = 0
-        array.copy_to(host, wait=False).synchronize()
-        np.testing.assert_array_equal(host, np.arange(count))
-        assert vendor.calls("allocate_host") == pieces
-        array.copy_to(back, wait=False).synchronize()
-        np.testing.assert_array_equal(back, host)
-    finally:
-        with device.context:
-            driver.call("free_host", address)
+    """Where the driver is open, `devmod.empty` returns such memory."""
+    count = 1 << 18
+    array, back = device.empty(count, "float32"), np.empty(count, "float32")
+    host = devmod.empty(count, "float32")
+    host[:] = np.arange(count)
+    release_copies(device)
+    pieces = vendor.calls("allocate_host")
+    vendor.fail("is_event_done", 600)  # not ready
+    event = array.copy_from(host, wait=False)
+    assert len(device.transfers.pending) == 1  # keeps the host array
+    vendor.succeed()
+    event.synchronize()
+    assert len(device.transfers.pending) == 0
+    host[:] = 0
+    array.copy_to(host, wait=False).synchronize()
+    np.testing.assert_array_equal(host, np.arange(count))
+    assert vendor.calls("allocate_host") == pieces
+    array.copy_to(back, wait=False).synchronize()
+    np.testing.assert_array_equal(back, host)
+    handles = len(device.context.host_memory)
+    del host
+    gc.collect()
+    assert len(device.context.host_memory) < handles
+    vendor.fail("allocate_host", 2)  # out of memory
+    array.copy_to(plain := devmod.empty(count, "float32"))
+    np.testing.assert_array_equal(plain, back)
 
 
 @pytest.mark.parametrize(("nbytes", "most"), [(1 << 10, 32), (1 << 20, 8)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _weakref import ref
 from math import prod
 
 from devmod._values.param import numpy_dtype
@@ -9,15 +10,15 @@ from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     import numpy as np
 else:
     from devmod._util.numpy import np
 
-#: Each returns new memory of so many bytes that its driver has page-locked, or None. A runtime adds one when its driver is open.
-allocators: list[Callable[[int], Any]] = []
+#: What has a method `page_locked`, which returns new memory of so many bytes, or None. A runtime puts one first when its driver is open.
+page_lockers: list[ref[Any]] = []
 
 
 def empty(shape: int | Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
@@ -52,16 +53,17 @@ def empty(shape: int | Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
         raise ArgumentError(f"empty: no NumPy array has shape={shape!r} and dtype={dtype!r}: {error}", argument="shape") from None
     if element.hasobject:
         raise ArgumentError(f"empty: dtype={dtype!r} has Python objects; expected numbers", argument="dtype")
-    return in_pages(lengths, element, allocators)
+    return in_pages(lengths, element, page_lockers)
 
 
-def in_pages(shape: tuple[int, ...], dtype: np.dtype[Any], allocators: Sequence[Callable[[int], Any]] = ()) -> np.ndarray[Any, Any]:
-    """Return an array as `empty` does, in memory of the first of the allocators that has any."""
+def in_pages(shape: tuple[int, ...], dtype: np.dtype[Any], lockers: Sequence[ref[Any]] = ()) -> np.ndarray[Any, Any]:
+    """Return an array as `empty` does, in memory of the first one of `lockers` that has any."""
     from mmap import PAGESIZE
 
     nbytes = prod(shape) * dtype.itemsize
     pages = -(-nbytes // PAGESIZE) * PAGESIZE
-    memory = next((found for each in allocators if pages and (found := each(pages)) is not None), None)
+    alive = [each for reference in lockers if pages and (each := reference()) is not None]
+    memory = next((found for each in alive if (found := each.page_locked(pages)) is not None), None)
     whole = np.empty(pages + PAGESIZE, np.uint8) if memory is None else np.frombuffer(memory, np.uint8)
     start = -whole.__array_interface__["data"][0] % PAGESIZE
     return whole[start : start + nbytes].view(dtype).reshape(shape)

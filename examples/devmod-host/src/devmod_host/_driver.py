@@ -12,6 +12,7 @@ import subprocess
 
 from devmod.backend import find_program, temporary_folder
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError
+from devmod.worker import guarded_group
 from devmod_runtime import call_uninterrupted
 
 TYPE_CHECKING = False
@@ -81,11 +82,17 @@ class Compiler:
         FormatError
             The source is valid, but it does not contain the functions of the payload's fmap.
         """
-        with temporary_folder() as folder:
+        with temporary_folder() as folder, guarded_group() as group:  # the compiler ends with this process
             out = os.path.join(folder, "out.so")
             command = [*self.command, *_FLAGS, *options, "-o", out, "-", "-lm"]
             process = subprocess.run(
-                command, input=text.encode(), capture_output=True, check=False, cwd=folder, env=os.environ | {"LC_ALL": "C"}
+                command,
+                input=text.encode(),
+                capture_output=True,
+                check=False,
+                cwd=folder,
+                env=os.environ | {"LC_ALL": "C"},
+                process_group=group,
             )
             log = process.stderr.decode(errors="replace").strip()
             if process.returncode == 0:

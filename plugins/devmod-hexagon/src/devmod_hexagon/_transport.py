@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import select
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from time import monotonic
 
 TYPE_CHECKING = False
@@ -55,6 +55,10 @@ class Transport:
         import subprocess
         from fcntl import fcntl
 
+        from devmod.worker import guarded_group
+
+        #: Ends the runner with this process.
+        self._guard = ExitStack()
         file = os.memfd_create("devmod-hexagon")
         try:
             os.ftruncate(file, arena_bytes)
@@ -66,8 +70,11 @@ class Transport:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[file],
                 bufsize=0,
-                start_new_session=True,  # Ctrl-C in a terminal must not end the device
+                process_group=self._guard.enter_context(guarded_group()),  # without Ctrl-C of a terminal, too
             )
+        except BaseException:
+            self._guard.close()
+            raise
         finally:
             os.close(file)
         reader, writer = self._process.stdout, self._process.stdin
@@ -170,6 +177,7 @@ class Transport:
         if was_running:
             process.kill()
         status = process.wait()
+        self._guard.close()
         if was_running:
             return ""
         return f"it was killed by {signal.Signals(-status).name}" if status < 0 else f"it ended with exit status {status}"

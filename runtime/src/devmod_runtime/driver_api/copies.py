@@ -10,12 +10,10 @@ import ctypes
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from devmod._util.numpy import np
 from devmod.backend import Once
 from devmod_runtime import Pool
-from devmod_runtime._fork import is_inherited
 from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST, DriverError
 from devmod_runtime.driver_api.handles import Context, Handle
 
@@ -27,20 +25,6 @@ MAX_PENDING = {PIECE: 8, SMALL_PIECE: 32}
 def address_of(data: memoryview) -> int:
     """Return the address of contiguous memory of the host, which may be read-only."""
     return int(np.frombuffer(data, np.uint8).ctypes.data)
-
-
-def page_locked(context: Context, nbytes: int) -> Any:
-    """Return page-locked memory, from which each device of the kind copies directly, as an object with a buffer; None if there is none."""
-    if is_inherited(context.driver.api.kind):
-        return None
-    try:
-        with context:
-            handle = context.host_memory.create(nbytes)
-    except DriverError:
-        return None
-    memory = (ctypes.c_uint8 * nbytes).from_address(handle.value)
-    memory.owner = handle  # type: ignore[attr-defined]  # it frees the memory
-    return memory
 
 
 class _Transfer:

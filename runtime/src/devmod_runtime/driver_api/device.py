@@ -5,18 +5,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
 from devmod import Device, Event, Launch, Stream
-from devmod._arrays.empty import allocators
 from devmod.backend import Capabilities, Once
 from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_driver, check_earlier_event, check_event, fork_safe
 from devmod_runtime.driver_api.api import RELAXED_CAPTURE, Api, DriverError, describe
-from devmod_runtime.driver_api.copies import Transfers, address_of, page_locked
+from devmod_runtime.driver_api.copies import Transfers, address_of
 from devmod_runtime.driver_api.driver import Driver
 from devmod_runtime.driver_api.handles import Context, Handle, Memory
 
@@ -492,11 +491,9 @@ class DriverDevice(Device):
         def retain() -> Context:
             check_driver(self.kind)
             try:
-                context = Context(self.driver, self.handle)
+                return Context(self.driver, self.handle)
             except DriverError as error:
                 raise self.driver_error(f"{self} cannot retain its primary context", error) from error
-            allocators.append(partial(page_locked, context))
-            return context
 
         return self._once.get("context", retain)
 

@@ -10,9 +10,11 @@ import sys
 from _weakref import ref
 from collections import deque
 from contextlib import suppress
+from ctypes import c_uint8
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
+from devmod._arrays.empty import page_lockers
 from devmod_runtime import Lease, fork_safe, lend, wait_interruptibly
 from devmod_runtime._fork import is_inherited
 from devmod_runtime.driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE, DriverError
@@ -275,12 +277,26 @@ class Context:
         self.surfaces = Memories(self, "create_surface", "destroy_surface")
         self.captures: dict[Any, None] = {}
         self.waits: set[object] = set()
+        page_lockers.insert(0, ref(self, page_lockers.remove))
 
     if TYPE_CHECKING:
         # The driver keeps a stack for each thread, so nested bodies and several threads need no state here.
         def __enter__(self) -> None: ...
 
         def __exit__(self, *details: object) -> None: ...
+
+    def page_locked(self, nbytes: int) -> Any:
+        """Return page-locked memory as an object with a buffer; None if the driver gives none."""
+        if is_inherited(self.driver.api.kind):
+            return None
+        try:
+            with self:
+                handle = self.host_memory.create(nbytes)
+        except DriverError:
+            return None
+        memory = (c_uint8 * nbytes).from_address(handle.value)
+        memory.handle = handle  # type: ignore[attr-defined]  # it frees the memory
+        return memory
 
     def begin_wait(self) -> object:
         """Return an object that marks a wait in `waits` for as long as it is referenced."""
