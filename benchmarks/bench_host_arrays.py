@@ -4,7 +4,8 @@
 
 The kernel adds x to y. A call copies both arrays to the device, launches, and copies y back. With pyopencl and wgpu each call makes its
 buffers; with vulkan the mapped buffers and the descriptor set are reused. The line without a bound is for wgpu with everything reused. On
-each device of OpenCL, the call with arrays of other libraries is beside that with NumPy arrays: buffers, DLPack, and JAX where it is. Each
+each device of OpenCL, the call with arrays of other libraries is beside that with NumPy arrays: buffers, DLPack, and JAX where it is. The
+calls with large arrays are beside copies by hand. Each
 round runs every contender several times, in an order of its own. The figures are the least over the rounds: the calls pass work between
 threads, so other programs on the machine add more than their share. The exit code is 1 if a ratio is over its bound.
 """
@@ -62,6 +63,18 @@ MOST = {"opencl": (1.8, 64 << 10, 1.25), "webgpu": (1.45, 64 << 10, 1.2), "vulka
 #: The same for arrays of another library, of the call with NumPy arrays. Two of DLPack take 4 µs more: 1.30 of a call of 15 µs.
 MOST_OTHER = (1.4, 64 << 10, 1.2)
 
+#: The sizes of arrays that a device with the host's memory uses where they are, and the most of a call with copies by hand.
+LARGE = (1 << 20, 16 << 20)
+MOST_LARGE = {
+    ("Intel(R) OpenCL", "arrays of devmod.empty"): {1 << 20: 0.3, 16 << 20: 0.2},
+    ("Intel(R) OpenCL", "NumPy's arrays"): {1 << 20: 0.7, 16 << 20: 0.6},
+    ("Portable Computing Language", "arrays of devmod.empty"): {1 << 20: 0.35, 16 << 20: 0.35},
+    ("Portable Computing Language", "NumPy's arrays"): {
+        1 << 20: 1.25,
+        16 << 20: 1.15,
+    },  # they are copied: NumPy's alignment is less than PoCL's
+}
+
 
 def contenders(kind: str, size: int) -> dict[str, Callable[[], None]]:
     """Return the functions to measure by name. Each has arrays of its own, of `size` bytes."""
@@ -104,6 +117,58 @@ def other_arrays(index: int, size: int) -> dict[str, Callable[[], None]]:
 
         pairs["JAX and NumPy"] = (jax.numpy.ones(n), y)
     return {name: partial(function, *pair, n, threads=n) for name, pair in pairs.items()}
+
+
+def large_arrays(device: Any, size: int) -> dict[str, Callable[[], None]]:
+    """Return calls on one OpenCL device: with copies by hand first, then without by hand, and devmod's by what made the arrays."""
+    import pyopencl as cl
+
+    n, flags, queue = size // 4, cl.mem_flags, device.default_stream.queue
+    function = devmod.compile(SOURCES["opencl"], "opencl")["add"].on(device)
+    function.open(device)  # devmod names a processor that PoCL does not know
+    kernel = cl.Kernel(cl.Program(device.context, SOURCES["opencl"]).build(), "add")
+    pairs = {
+        "NumPy's arrays": (np.ones(n, np.float32), np.zeros(n, np.float32)),
+        "arrays of devmod.empty": (devmod.empty(n, "f4"), devmod.empty(n, "f4")),
+    }
+    x, y = pairs["arrays of devmod.empty"]
+    x[:], y[:] = 1, 0
+
+    def by_hand(how: int) -> Any:
+        source = cl.Buffer(device.context, flags.READ_ONLY | how, hostbuf=x)
+        result = cl.Buffer(device.context, flags.READ_WRITE | how, hostbuf=y)
+        kernel(queue, (n,), (bare.BLOCK,), source, result, np.int32(n))
+        return result
+
+    def copied() -> None:
+        cl.enqueue_copy(queue, y, by_hand(flags.COPY_HOST_PTR))
+
+    def in_place() -> None:
+        mapped, _ = cl.enqueue_map_buffer(queue, by_hand(flags.USE_HOST_PTR), cl.map_flags.READ, 0, n, np.float32)
+        mapped.base.release(queue)
+
+    return {
+        "copies by hand": copied,
+        "in place by hand": in_place,
+        **{name: partial(function, *pair, n, threads=n) for name, pair in pairs.items()},
+    }
+
+
+def compare_large_arrays(rounds: int) -> bool:
+    """Measure the calls that need no copy on each OpenCL device. Return whether a bound is exceeded."""
+    missed = False
+    for device in (each for each in devmod.devices() if each.kind == "opencl"):
+        platform = device.platform  # type: ignore[attr-defined]
+        for size in LARGE:
+            copies, *others = (results := least(large_arrays(device, size), rounds)).values()
+            for name, time_ in zip(list(results)[1:], others, strict=True):
+                what = f"opencl:{device.index} ({platform}), a call of {size >> 20} MB, {name}"
+                most = MOST_LARGE.get((platform, name), {}).get(size)
+                over = most is not None and check(what, time_ / copies, most, of="the call with copies by hand")
+                missed |= over
+                bound = "" if most is None else f" (at most {most:g}){'  over' * over}"
+                print(f"{what:<72} {time_:8.1f} µs  copies {copies:8.1f} µs  ratio {time_ / copies:5.2f}{bound}", flush=True)
+    return missed
 
 
 def bound_of(most: tuple[float, int, float], size: int) -> float:
@@ -171,7 +236,9 @@ def main() -> int:
 
     def measure(kind: str) -> bool:
         missed = [compare(kind, size, options.rounds) for size in SIZES]
-        return any([*missed, kind == "opencl" and compare_arrays(options.rounds)])
+        if kind == "opencl":
+            missed += [compare_arrays(options.rounds), compare_large_arrays(options.rounds // 4)]
+        return any(missed)
 
     with tempfile.TemporaryDirectory() as folder:
         if "opencl" in options.kinds:

@@ -28,7 +28,18 @@ CORE_ALONE = {"R25-fallback", "R28"}
 #: The rows that are skipped for a backend without `devmod.device`.
 NEED_DEVICES = (
     *("R33-devices", "R33-on", "R33-several", "R37-bind", "R37-copies", "R37-current"),
-    *("R37-device", "R37-dlpack", "R37-elapsed", "R37-memory", "R37-result", "R37-stream", "R37-views", "R37-zeros", "R40-needs"),
+    *(
+        "R37-device",
+        "R37-dlpack",
+        "R37-elapsed",
+        "R37-in-place",
+        "R37-memory",
+        "R37-result",
+        "R37-stream",
+        "R37-views",
+        "R37-zeros",
+        "R40-needs",
+    ),
 )
 #: The rows that are skipped for a backend without images, and for one that cannot require a size of subgroups.
 NO_IMAGES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from time import perf_counter, sleep
 from typing import Any
 
@@ -146,6 +147,26 @@ def strided_arrays(case: Conformance) -> None:
         check_call(case, call, function, "with arrays that are not contiguous", arguments)
     if not applies:
         raise Skip("no call has an array with dimensions")
+
+
+@row("R37-in-place")
+def arrays_in_place(case: Conformance) -> None:
+    """Launches on host arrays that kernels use where they are compute the reference's results."""
+    np, device = import_numpy(), default_device(case)
+    least = device.in_place_from
+    if least == inf:
+        raise Skip("the device has memory of its own, so host arrays are copied")
+    device.in_place_from = 1
+    try:
+        for _, call, function in called_functions(case):
+            arguments = list(call.make_arguments())
+            for number, each in enumerate(arguments):
+                if isinstance(each, np.ndarray):
+                    arguments[number] = devmod.empty(each.shape, each.dtype)
+                    arguments[number][...] = each
+            check_call(case, call, function, "with host arrays where they are", arguments)
+    finally:
+        device.in_place_from = least
 
 
 @row("R37-device")

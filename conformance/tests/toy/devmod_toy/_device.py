@@ -45,6 +45,7 @@ class ToyDevice(devmod.Device):
     kind = "toy"
     features = frozenset(("fp64", "images"))
     subgroup_sizes = (4, 8)
+    in_place_from = 1 << 20
 
     def __init__(self, index, name):
         self.index = index
@@ -78,6 +79,9 @@ class ToyDevice(devmod.Device):
 
     def read(self, memory, out, stream):
         out[:] = memory[: out.nbytes]
+
+    def use_in_place(self, data, address, *, written):
+        return data
 
     def create_image(self, image):
         check_extent(image, [("driver's limit", 1 << 16)] * 4)
