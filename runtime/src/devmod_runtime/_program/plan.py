@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -384,7 +385,7 @@ class LaunchPlan:
         calls: dict[Any, KernelCall] = {}
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
-                self._launches.append((step, _clearing(nbytes, stream), _taker([numbers[name]])))
+                self._launches.append((step, partial(clear, nbytes=nbytes, stream=stream), itemgetter(numbers[name])))
             call = calls.get(step.form) or step.call(stream, step.dims(values), values, arrays, scalars)
             calls[step.form] = call
             try:
@@ -421,7 +422,3 @@ class LaunchPlan:
 def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Return the function that returns the values of some slots."""
     return itemgetter(*numbers) if len(numbers) > 1 else lambda slots: [slots[number] for number in numbers]
-
-
-def _clearing(nbytes: int, stream: Stream) -> Callable[[Sequence[Any]], object]:
-    return lambda values: clear(values[0], nbytes, stream)
