@@ -270,7 +270,7 @@ class KernelCall(CheckedCall):
         separator = ":" if argument.pack is not None or isinstance(error, StructError) else ""
         parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
-            error = error.of_member(parameter.name)
+            error = StructError(parameter.name, error.path[len(error.name) + 1 :], error.text)  # as of a value by itself
         return self._refusal(f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1))
 
 

@@ -606,7 +606,7 @@ class Launch(ProcessLocal):
         #: The kernel's values, and the arguments, which own them.
         self._values = (values, arguments)
         self._time = checked(partial(kernel.time, stream, shape, values))
-        prepared = _launch_nothing if shape is None else checked(kernel.prepare(stream, shape, values))
+        prepared = (lambda: None) if shape is None else checked(kernel.prepare(stream, shape, values))
         #: What a call does without an observer. A method-wrapper raises TypeError for arguments.
         self._queue = prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
         _references.add(ref(self, _references.discard))
@@ -651,10 +651,6 @@ def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Cal
         return prepared()
 
     return launch
-
-
-def _launch_nothing() -> None:
-    """Do nothing: the launch of an empty grid."""
 
 
 def _refuse_in_child() -> None:

@@ -100,11 +100,6 @@ class Shapes:
             self.buffers |= {name: len(self.parts) + sum(self.images.values()) + number for name, number in numbers.items()}
             self.images[image] = len(found)
 
-    @property
-    def temporary_bytes(self) -> int:
-        """The bytes of all buffers of temporaries."""
-        return sum(self.sizes)
-
     def parts_of(self, memory: Sequence[Any], device: Device) -> list[Any]:
         """Return the memory of the parts, and the images. A kernel that sees the length of an array sees that of the part."""
         images = memory[len(self.sizes) :]

@@ -28,6 +28,11 @@ from devmod.backend import BINARY_SERIALIZABLE, loads_own, payload_of, tag_probl
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
+from devmod_readers.amdgpu import check_code_object, read_code_object
+from devmod_readers.elf import find_damage
+from devmod_readers.nvidia import fatbin_members, index_cubin, read_ptx
+from devmod_readers.spirv import read_module
+from devmod_readers.wgsl import read_wgsl
 from devmod_runtime._module import source_text
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.doctor import device_problems
@@ -66,6 +71,13 @@ _FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unw
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *_FAULTS.values(), "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
+#: What raises the error of a damaged binary, by its format. SPIR-V is behind TVM's header: a flag, and the number of words.
+_READERS: dict[str, Callable[[Any], object]] = {
+    "spv": lambda data: read_module(bytes(data)[12:]),
+    "cubin": index_cubin,
+    "fatbin": fatbin_members,
+    "hsaco": lambda data: check_code_object(data, [each.symbol for each in read_code_object(data).values()]),
+}
 #: The bytes and the number of the arrays that the steps of a program write, with which its steps are compared one by one.
 _MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
 
@@ -312,34 +324,13 @@ def _parse(module: Module) -> None:
         if fmt in spec.text_formats:
             text = source_text(spec.kind, subject, bytes(data).rstrip(b"\0") if fmt == "ptx" else data)
             if fmt == "wgsl":
-                from devmod_readers.wgsl import read_wgsl
-
                 read_wgsl(text, subject)
             elif fmt == "ptx":
-                from devmod_readers.nvidia import read_ptx
-
                 read_ptx(text)
-        elif fmt == "spv":
-            from devmod_readers.spirv import read_module
-
-            read_module(bytes(data)[12:])  # behind TVM's header: a flag, and the number of words
-        elif fmt == "cubin":
-            from devmod_readers.nvidia import index_cubin
-
-            index_cubin(data)
-        elif fmt == "fatbin":
-            from devmod_readers.nvidia import fatbin_members
-
-            fatbin_members(data)
-        elif fmt == "hsaco":
-            from devmod_readers.amdgpu import check_code_object, read_code_object
-
-            check_code_object(data, [each.symbol for each in read_code_object(data).values()])
-        elif fmt == "so":
-            from devmod_readers.elf import find_damage
-
-            if problem := find_damage(data):
-                raise FormatError(f"{subject} is damaged: {problem}", kind=spec.kind)
+        elif fmt in _READERS:
+            _READERS[fmt](data)
+        elif fmt == "so" and (problem := find_damage(data)):
+            raise FormatError(f"{subject} is damaged: {problem}", kind=spec.kind)
 
 
 # -- Candidates.
