@@ -145,12 +145,6 @@ class DeviceArray(Array):
         if out.nbytes:
             self.device.read(self.region, out, self.device.default_stream)
 
-    def copy_from(self, source: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
-        return copy(source, self, "copy_from", stream, wait)
-
-    def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
-        return copy(self, target, "copy_to", stream, wait)
-
     def fill(self, value: object) -> None:
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         source = value
