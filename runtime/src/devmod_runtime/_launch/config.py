@@ -33,12 +33,11 @@ class LaunchRequest:
         As in `LaunchConfig`.
     """
 
-    def __init__(self) -> None:
-        self.grid: tuple[int, int, int] | None = None
-        self.threads: tuple[int, int, int] | None = None
-        self.block: tuple[int, int, int] | None = None
-        self.cluster = self.preferred_cluster = (1, 1, 1)
-        self.shared_memory = 0
+    grid: tuple[int, int, int] | None = None
+    threads: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    cluster = preferred_cluster = (1, 1, 1)
+    shared_memory = 0
 
     def given(self, grid: Dims, block: Dims, threads: Dims) -> tuple[int | tuple[int, ...] | None, ...]:
         """Return the grid, the block and the threads of the call in the form in which they were given, as plain ints."""

@@ -178,8 +178,7 @@ class Benchmark:
         widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in table), strict=True)]
         return "\n".join("  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in table)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def plot_format(path: str | os.PathLike[str]) -> str:
@@ -418,30 +417,20 @@ def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
     return answer
 
 
-def measure_elsewhere(
-    modules: Mapping[str, Module],
-    names: Sequence[str] | None,
-    devices: Sequence[str | None],
-    sizes: Mapping[str, Sequence[int]],
-    blocks: Sequence[str | None],
-    timeout: float | None,
-    settings: Mapping[str, Any],
-) -> Benchmark:
-    """Return the benchmark of the modules of files, measured in another process. A combination that ends it has a problem.
+def measure_elsewhere(planned: Sequence[Combination], timeout: float | None, settings: Mapping[str, Any]) -> Benchmark:
+    """Return the benchmark of combinations, measured in another process. One that ends it has a problem.
 
     Parameters
     ----------
-    modules, names, devices, sizes, blocks
-        As for `bench`; the labels are the files.
+    planned
+        The combinations; the labels are files.
     timeout
         The limit for a combination in seconds, or None.
     settings
-        Those of the files, and "given", "threads", "grid", "repeat" and "warmup", the arguments of `Measure`.
+        Those of the files, and "functions", "given", "threads", "grid", "repeat" and "warmup", the fields of `Measure`.
     """
-    functions = functions_of(modules, names)
-    planned = combinations(functions, devices, sizes, blocks)
     measured: list[tuple[Measurement, ArgumentError | None]] = []
-    results = launched(__name__, planned, timeout, {**settings, "functions": functions})
+    results = launched(__name__, planned, timeout, settings)
     for each, (answer, end) in zip(planned, results, strict=True):
         if end is not None:
             run = f"devmod run {quote(each.label)} {quote(each.name)}"

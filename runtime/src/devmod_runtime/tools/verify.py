@@ -15,6 +15,7 @@ import numpy as np
 
 from devmod import Image, Local, Param, devices, dumps, explain
 from devmod import device as find_device
+from devmod._modules import choice
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, Function, FunctionInfo, Interface, Module
+    from devmod import Device, Function, Interface, Module
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
@@ -197,8 +198,7 @@ class Verification:
             candidates += sum(counts.values())
         return f"{candidates} candidate{'s' * (candidates != 1)} compared on {len(devices_used)} device{'s' * (len(devices_used) != 1)}"
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def verify(
@@ -414,7 +414,7 @@ class _Trials:
 
     def of_function(self, name: str, candidates: Sequence[Module]) -> list[_Planned]:
         """Plan the launches of one function."""
-        interfaces = [info.interface for each in candidates if (info := _info(each, name)) is not None and info.interface is not None]
+        interfaces = [found for each in candidates if (found := choice.interface_of(each, name)) is not None]
         planned: list[_Planned] = []
         for module, kind, label in _candidates(name, candidates):
             default = default_device(kind)
@@ -451,9 +451,9 @@ class _Trials:
         # The block of a candidate that has none of its own.
         block = self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None)
         kernels = program_kernels(name, module).items() if module.kind == PROGRAM else ()
-        infos = [_info(each, kernel) for kernel, all_ in kernels for each in all_]
-        launched = [each.interface for each in infos if each is not None and each.interface is not None] or interfaces
-        blocks = [_triple(each.block or each.default_block or block or _OPEN_BLOCK) for each in launched]
+        declared = [choice.interface_of(each, kernel) for kernel, all_ in kernels for each in all_]
+        launched = [each for each in declared if each is not None] or interfaces
+        blocks = [(*(each.block or each.default_block or block or _OPEN_BLOCK), 1, 1)[:3] for each in launched]
         largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [*_OPEN_BLOCK]
         launches = [equal_numbers(interfaces), distinct_numbers(interfaces, {*largest, *chain(*blocks)})]
         numbers = [{key: number for key, number in each.numbers.items() if key.partition("[")[0] not in arguments} for each in launches]
@@ -571,10 +571,8 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"outcome": "error", "text": str(error), "about": about}
     except DeviceNotFoundError as error:
         yield {"outcome": "left out", "text": f"{request['device']}: {error}"}
-    except DevmodError as error:
-        yield {"outcome": "failed", "text": str(error)}
-    except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
-        yield {"outcome": "failed", "text": describe_error(error)}
+    except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this candidate
+        yield {"outcome": "failed", "text": str(error) if isinstance(error, DevmodError) else describe_error(error)}
 
 
 def _results(
@@ -763,14 +761,3 @@ def _load(path: str, dtype: str) -> np.ndarray[Any, Any]:
     """Return an array of a file. NumPy stores types that are not its own, such as bfloat16, without their names."""
     array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
     return array.view(numpy_dtype(dtype)) if array.dtype.type is np.void and not array.dtype.names else array
-
-
-def _triple(block: Sequence[int]) -> tuple[int, ...]:
-    return (*block, 1, 1)[:3]
-
-
-def _info(module: Module, name: str) -> FunctionInfo | None:
-    try:
-        return module.functions.get(name)
-    except DevmodError:
-        return None
