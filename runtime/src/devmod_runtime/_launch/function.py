@@ -668,4 +668,4 @@ def _refuse_in_child() -> None:
 
 #: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to a launch's cost.
 _references: set[ref[Any]] = set()
-_fork.call_in_child(_refuse_in_child)
+_fork.actions.append(_refuse_in_child)

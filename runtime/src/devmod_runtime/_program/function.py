@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.function import Function
-    from devmod_runtime._program.module import ProgramModule
     from devmod_runtime._program.plan import LaunchPlan
 
 Opening.program_call = CheckedProgramCall
@@ -90,7 +89,7 @@ class ProgramFunction(ProcessLocal):
     __signature__ = PerInstance(None, _signature)
 
     def __init__(
-        self, module: ProgramModule, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
+        self, module: Any, program: Program, info: FunctionInfo, device: Device, functions: Mapping[str, Function], *, fixed: bool
     ) -> None:
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
         self.name, self.kind, self.fixed = program.name, device.kind, fixed
@@ -224,7 +223,8 @@ class ProgramFunction(ProcessLocal):
     @property
     def constants(self) -> dict[str, Any]:
         """The constants on the device, by name."""
-        return self.module.constants(self.program, self.device)
+        constants: dict[str, Any] = self.module.constants(self.program, self.device)
+        return constants
 
     def default_device(self) -> Device:
         """Return the device of a call without device arrays, as for a function."""
@@ -236,7 +236,8 @@ class ProgramFunction(ProcessLocal):
 
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""
-        return self.module.temporary_bytes(self.name, lengths)
+        nbytes: int = self.module.temporary_bytes(self.name, lengths)
+        return nbytes
 
     @property
     def label(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from contextlib import suppress
 from functools import cache, partial
 from itertools import chain, count
 from math import lcm
@@ -15,7 +16,6 @@ import numpy as np
 
 from devmod import Image, Local, Param, devices, dumps, explain
 from devmod import device as find_device
-from devmod._modules import choice
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import describe_candidate, program_kernels
 from devmod._modules.module import owner_of
@@ -414,7 +414,7 @@ class _Trials:
 
     def of_function(self, name: str, candidates: Sequence[Module]) -> list[_Planned]:
         """Plan the launches of one function."""
-        interfaces = [found for each in candidates if (found := choice.interface_of(each, name)) is not None]
+        interfaces = [found for each in candidates if (found := _interface(each, name)) is not None]
         planned: list[_Planned] = []
         for module, kind, label in _candidates(name, candidates):
             default = default_device(kind)
@@ -451,7 +451,7 @@ class _Trials:
         # The block of a candidate that has none of its own.
         block = self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None)
         kernels = program_kernels(name, module).items() if module.kind == PROGRAM else ()
-        declared = [choice.interface_of(each, kernel) for kernel, all_ in kernels for each in all_]
+        declared = [_interface(each, kernel) for kernel, all_ in kernels for each in all_]
         launched = [each for each in declared if each is not None] or interfaces
         blocks = [(*(each.block or each.default_block or block or _OPEN_BLOCK), 1, 1)[:3] for each in launched]
         largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [*_OPEN_BLOCK]
@@ -755,6 +755,12 @@ def _compared(candidate: _Planned, reference: _Planned, rtol: float | None, atol
                 )
             worst = difference.error if worst is None else max(worst, difference.error)
     return ("not compared", "it writes to no array") if worst is None else ("agrees", f"worst error {worst:.3g}")
+
+
+def _interface(module: Module, name: str) -> Interface | None:
+    with suppress(DevmodError):  # its process has the error
+        return getattr(module.functions.get(name), "interface", None)
+    return None
 
 
 def _load(path: str, dtype: str) -> np.ndarray[Any, Any]:
