@@ -174,9 +174,7 @@ class Worker:
 
     def send(self, request: object) -> None:
         """Send a further request, a line of JSON. A process that has ended ignores it."""
-        self._write(json.dumps(request).encode() + b"\n")
-
-    def _write(self, line: bytes) -> None:
+        line = json.dumps(request).encode() + b"\n"
         with suppress(OSError):
             self._requests.write(line)
             self._requests.flush()
@@ -191,13 +189,14 @@ class Worker:
             else:
                 self.process.kill()
 
-    def _start_reading(self, request: bytes = b"") -> None:
-        """Send a request and read a line in a thread, which ends then: Python warns of a fork beside a thread."""
+    def _start_reading(self, *requests: object) -> None:
+        """Send requests and read a line in a thread, which ends then: Python warns of a fork beside a thread."""
 
         def read() -> None:
             line = b""
             with suppress(ValueError, MemoryError):  # `close` has closed the files
-                self._write(request)
+                for request in requests:
+                    self.send(request)
                 assert self.process.stdout is not None
                 line = self.process.stdout.readline(_MAX_ANSWER)
             self._lines.put(line)
@@ -225,7 +224,7 @@ class Worker:
     def ask(self, request: object, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> Any:
         """Send a request, call `meanwhile`, and return the answer as `answer` does. The limit includes a process that reads no request."""
         limit = monotonic() + seconds
-        self._start_reading(json.dumps(request).encode() + b"\n")
+        self._start_reading(request)
         meanwhile()
         return self.answer(max(limit - monotonic(), 0))
 

@@ -24,7 +24,8 @@ _opened: dict[str, Callable[[], object] | None] = {}
 #: The kinds whose driver was open in the parent when this process was forked.
 _inherited: frozenset[str] = frozenset()
 _locks: set[ref[Any]] = set()
-_actions: list[Callable[[], object]] = []
+#: Called in each forked child of a process with an open driver, when `is_inherited` is correct.
+actions: list[Callable[[], object]] = []
 
 
 def open_driver(kind: str, in_child: Callable[[], object] | None = None) -> None:
@@ -62,11 +63,6 @@ def is_inherited(kind: str) -> bool:
     return kind in _inherited
 
 
-def call_in_child(action: Callable[[], object]) -> None:
-    """Call `action` in each forked child of a process with an open driver, when `is_inherited` is correct."""
-    _actions.append(action)
-
-
 def fork_safe(lock: Lock) -> Lock:
     """Register a lock and return it. A forked child releases it if another thread of the parent had acquired it."""
     _locks.add(ref(lock, _locks.discard))
@@ -82,9 +78,9 @@ def _after_fork_in_child() -> None:
             lock._at_fork_reinit()
     if _opened:
         _inherited = _inherited.union(_opened)
-        actions = _actions + [action for action in _opened.values() if action is not None]
+        all_ = actions + [action for action in _opened.values() if action is not None]
         _opened.clear()
-        for action in actions:
+        for action in all_:
             action()
         _skip_exit_handlers()
 

@@ -249,19 +249,12 @@ class GlobalsModule(RuntimeModule):
         FormatError
             The interfaces have a type that is not the variable's.
         """
-        if options:
-            raise ArgumentError(f"get_global of a {self.kind} module takes the option dtype=, got {list(options)}", kind=self.kind)
-        try:
-            return self._global(name, device, dtype)
-        except ImportError as error:
-            self._explain(error)
-            raise
-
-    def _global(self, name: str, device: Device | None, dtype: str | None) -> Array:
         from devmod import device as find_device
         from devmod_runtime._device.device_array import DeviceArray, dtype_of
 
         kind = self.kind
+        if options:
+            raise ArgumentError(f"get_global of a {kind} module takes the option dtype=, got {list(options)}", kind=kind)
         type_name = "uint8" if dtype is None else dtype_of(dtype)
         element = array_bytes(parse_dtype(type_name))
         if device is None:
@@ -272,7 +265,11 @@ class GlobalsModule(RuntimeModule):
                 kind=kind,
                 argument="device",
             )
-        memory, nbytes, owner = self.find_global(name, device)
+        try:
+            memory, nbytes, owner = self.find_global(name, device)
+        except ImportError as error:
+            self._explain(error)
+            raise
         shape: tuple[int, ...] = (nbytes // element,) if element else ()
         declared = self._declared_type(name) if dtype is None else None
         if declared is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from devmod import _runtime
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._values.dtypes import array_bytes, describe_value, parse_dtype
@@ -104,7 +105,7 @@ class Array(ProcessLocal):
         LaunchError
             The device reports the failure of the copy, or of a kernel that was queued before.
         """
-        raise NotImplementedError
+        return _runtime("Array.copy_from").copy(source, self, "copy_from", stream, wait)  # type: ignore[no-any-return]
 
     def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
         """Copy the elements of this array to another one, in the order of a stream.
@@ -130,7 +131,7 @@ class Array(ProcessLocal):
         ArgumentError, LaunchError
             As for `copy_from`.
         """
-        raise NotImplementedError
+        return _runtime("Array.copy_to").copy(self, target, "copy_to", stream, wait)  # type: ignore[no-any-return]
 
     def fill(self, value: object) -> None:
         """Set all elements to a value, in the order of the device's current stream. ``array[2:5] = value`` sets some rows.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
-
-    from devmod import Event, Stream
 else:
     from devmod._util.numpy import np
 
@@ -90,14 +88,6 @@ class HostArray(Array):
             unpacked.flags.writeable = False
             return unpacked
         return np.frombuffer(self._data, dtype).reshape(shape)
-
-    def copy_from(self, source: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
-        event: Event | None = _runtime("Array.copy_from").copy(source, self, "copy_from", stream, wait)
-        return event
-
-    def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
-        event: Event | None = _runtime("Array.copy_to").copy(self, target, "copy_to", stream, wait)
-        return event
 
     def fill(self, value: object) -> None:
         raise ArgumentError("fill: the array is read-only", argument="value")

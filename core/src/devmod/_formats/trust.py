@@ -25,7 +25,7 @@ MEMORY = "memory"
 MAX_SIGNATURE = 1 << 20
 _HOOK, _CHECKER = "devmod_verify", "devmod-trust"
 #: Held while DEVMOD_TRUST is extended.
-_lock = RLock()
+_lock: Any = RLock()
 
 
 def trust(policy: str | os.PathLike[str]) -> None:
@@ -144,11 +144,5 @@ def _ask(place: str, question: dict[str, Any]) -> None:
             raise TrustError(f"{place} is refused: {VARIABLE} names a policy, and {why}", distribution=_CHECKER)
 
 
-def _after_fork() -> None:
-    """Replace the lock in a child: a thread of the parent may hold it."""
-    global _lock
-    _lock = RLock()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks; a thread of the parent may hold the lock, which no child has
+    os.register_at_fork(after_in_child=lambda: _lock._is_owned() or _lock._at_fork_reinit())

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from devmod._modules.module import Module
     from devmod._values.info import Interface
 
+    #: Returns the interface of a candidate's function.
+    Reader = Callable[[Module, str], Interface | None]
     #: A program's module; a kind; the device on which each kernel has candidates that fit; these, best first; why, or why not.
     ProgramVerdict = tuple[Module, str, Device | None, dict[str, Iterator[Module]], str | DevmodError]
     #: A candidate; the device that it fits, and whether that is the default of its kind; why it fits, or the error that it does not.
@@ -118,14 +120,7 @@ def interface_of(module: Module, name: str) -> Interface | None:
 
 
 def verdicts(
-    name: str,
-    module: Module,
-    owners: Sequence[Module],
-    prefer: tuple[str, ...],
-    device: Device | None = None,
-    *,
-    described: bool = False,
-    read: Callable[[Module, str], Interface | None] = interface_of,
+    name: str, module: Module, owners: Sequence[Module], prefer: tuple[str, ...], device: Any = None, *, read: Reader = interface_of
 ) -> Iterator[Verdict]:
     """Yield each candidate once: kind by kind in the order of the choice, and of each kind those that cannot run first, then the best.
 
@@ -136,26 +131,19 @@ def verdicts(
     module
         The module whose function is called: a bundle, or the only candidate.
     name, owners, prefer, device
-        As for `choose`.
-    described
-        Whether the device is a description of another machine's: what is installed here then does not matter.
+        As for `choose`. A device with `is_described` is a description of another machine's: what is installed here then does not matter.
     read
         Returns the interface of a candidate's function.
     """
     for kind, group in _by_kind(owners, prefer).items():
-        problems = [(each, None if described else _not_runnable(each)) for each in group]
+        problems = [(each, None if _is_described(device) else _not_runnable(each)) for each in group]
         yield from [(each, None, False, problem) for each, problem in problems if problem is not None]
         if usable := [each for each, problem in problems if problem is None]:
-            yield from _on_devices(name, module, kind, usable, device, described=described, read=read)
+            yield from _on_devices(name, module, kind, usable, device, read)
 
 
 def program_verdicts(
-    name: str,
-    programs: Sequence[Module],
-    device: Device | None = None,
-    *,
-    described: bool = False,
-    read: Callable[[str, Module], Any] | None = None,
+    name: str, programs: Sequence[Module], device: Device | None = None, *, read: Callable[[str, Module], Any] | None = None
 ) -> Iterator[ProgramVerdict]:
     """Yield each kind of a program's kernels once for each of its modules, in the order of the choice.
 
@@ -163,7 +151,7 @@ def program_verdicts(
     ----------
     name, programs
         The program, and the modules that have it, which import its kernels: a merged file has one of each of its parts.
-    device, described
+    device
         As for `verdicts`.
     read
         Returns a program of a module, as `devmod.backend.read_program`. Without it, the kernels alone are compared with a device.
@@ -183,7 +171,7 @@ def program_verdicts(
                 continue
             try:
                 groups_of_kind = {kernel: group.get(kind, ()) for kernel, group in candidates.items()}
-                found, kernels = _program_on(name, program, groups_of_kind, kind, device, described, read)
+                found, kernels = _program_on(name, program, groups_of_kind, kind, device, read)
                 yield program, kind, found, kernels, f"each kernel has a candidate that fits {found}"
             except FormatError:
                 raise
@@ -192,17 +180,12 @@ def program_verdicts(
 
 
 def _program_on(
-    name: str,
-    program: Module,
-    groups: Mapping[str, Sequence[Module]],
-    kind: str,
-    device: Device | None,
-    described: bool,
-    read: Callable[[str, Module], Any] | None,
+    name: str, program: Module, groups: Mapping[str, Sequence[Module]], kind: str, device: Device | None, read: Any
 ) -> tuple[Device, dict[str, Iterator[Module]]]:
     """Return the first device of a kind on which each kernel of a program has candidates that fit, and these; an error without one."""
     if device is not None and device.kind != kind:
         raise DeviceNotFoundError(f"it is for {kind}", kind=kind)
+    described = _is_described(device)
     if not described and (problem := _not_runnable(program)) is not None:
         raise problem
     interface = interface_of(program, name)
@@ -224,7 +207,7 @@ def _program_on(
         interfaces: dict[str, Interface | None] = {}
         for kernel, group in groups.items():
             reasons: list[object] = []
-            fitting = _fitting(verdicts(kernel, program, group, (), each, described=described), reasons)
+            fitting = _fitting(verdicts(kernel, program, group, (), each), reasons)
             first = next(fitting, None)
             if first is None:
                 unfit[f"its kernel {quote_name(kernel)}: {reasons[-1]}"] = None
@@ -288,6 +271,10 @@ def program_kernels(name: str, program: Module) -> dict[str, list[Module]]:
     return result
 
 
+def _is_described(device: object) -> bool:
+    return getattr(device, "is_described", False)
+
+
 def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
     """Group the candidates by kind, in the order in which the kinds are tried."""
     groups: dict[str, list[Module]] = {}
@@ -297,14 +284,7 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
 
 
 def _on_devices(
-    name: str,
-    owner: Module,
-    kind: str,
-    usable: Sequence[Module],
-    target_device: Device | None,
-    *,
-    described: bool,
-    read: Callable[[Module, str], Interface | None],
+    name: str, owner: Module, kind: str, usable: Sequence[Module], target_device: Device | None, read: Reader
 ) -> Iterator[Verdict]:
     """Yield the candidates of one kind with a runtime: those that fit no device first, then the others, best first."""
     try:
@@ -315,7 +295,7 @@ def _on_devices(
     except DevmodError as error:
         yield from ((module, None, False, error) for module in usable)
         return
-    rank = spec.rank if spec is not None else None
+    rank, described = spec.rank if spec is not None else None, _is_described(target_device)
     if devices is None:
         yield from ((module, None, True, "its runtime is installed") for module in usable)
         return

@@ -123,6 +123,8 @@ class Explanation:
 class _Described:
     """A device of another machine. Its features are unknown."""
 
+    is_described = True
+
     def __init__(self, kind: str, arch: str) -> None:
         self.kind, self.arch, self.index = kind, arch, arch
 
@@ -187,7 +189,7 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
     def read(module: Module, name: str) -> Interface | None:
         return None if is_unread(module) else interface_of(module, name)
 
-    for each, fits, _, why in verdicts(name, owner, fitting, prefer, device, described=isinstance(device, _Described), read=read):
+    for each, fits, _, why in verdicts(name, owner, fitting, prefer, device, read=read):
         if isinstance(why, DevmodError):
             refused.append((each, _reason(why), str(why)))
             continue
@@ -204,7 +206,7 @@ def _candidates(owner: Module, name: str, device: Any) -> Iterator[Candidate]:
 def _of_program(programs: Sequence[Module], name: str, device: Any) -> Iterator[Candidate]:
     """Yield a candidate for each kind of a program's kernels, those that can run first."""
     outcome, refused = "best", []
-    for _, kind, fits, _, why in program_verdicts(name, programs, device, described=isinstance(device, _Described), read=read_program):
+    for _, kind, fits, _, why in program_verdicts(name, programs, device, read=read_program):
         if isinstance(why, DevmodError):
             reason = "other kind" if device is not None and device.kind != kind else _reason(why)
             refused.append(Candidate(kind, "", "", "refused", False, "", reason, str(why)))

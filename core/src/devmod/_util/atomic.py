@@ -41,13 +41,6 @@ def partial_names(path: str) -> list[str]:
     return [os.path.join(folder, f".{name[:32]}.{tag:08x}.{number}.partial") for number in range(_SLOTS)]
 
 
-def remove_stale(path: str) -> None:
-    """Remove the temporary files of killed processes for `path`. A process that still writes has locked its file."""
-    for partial in partial_names(path):
-        with suppress(OSError), locked(partial, os.O_RDWR):
-            os.unlink(partial)
-
-
 @contextmanager
 def locked(path: str, mode: int = os.O_RDONLY) -> Iterator[int]:
     """Hold the lock of a file or a folder, and yield its descriptor; -1 on Windows, which has no such locks.
@@ -119,7 +112,10 @@ class replacing:
         try:
             with self._named():
                 self._old = self._target()
-                remove_stale(self._path)
+                for partial in partial_names(self._path):
+                    # It is of a killed process. One that still writes has locked its file.
+                    with suppress(OSError), locked(partial, os.O_RDWR):
+                        os.unlink(partial)
                 self._file = self._create()
                 self._set_mode(self._file.fileno())
                 self._reserve(self._file.fileno())

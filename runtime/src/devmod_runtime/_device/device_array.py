@@ -145,12 +145,6 @@ class DeviceArray(Array):
         if out.nbytes:
             self.device.read(self.region, out, self.device.default_stream)
 
-    def copy_from(self, source: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
-        return copy(source, self, "copy_from", stream, wait)
-
-    def copy_to(self, target: object, stream: Stream | None = None, wait: bool = True) -> Event | None:
-        return copy(self, target, "copy_to", stream, wait)
-
     def fill(self, value: object) -> None:
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         source = value
@@ -327,7 +321,10 @@ class _Copy:
                 assert not isinstance(target, HostView)
                 (device.write if wait else device.start_write)(target.region, source.read(), copy_stream)
             elif isinstance(target, HostView):
-                _copy_to_host(source, target, copy_stream, wait)
+                if wait or not target.array.flags.c_contiguous or target.packed:
+                    target.read_from(device.read, source.region, copy_stream)
+                else:
+                    device.start_read(source.region, target.write_target(), copy_stream)
             else:
                 _copy_on_devices(source, target, copy_stream)
         if wait:
@@ -398,13 +395,6 @@ def _copy_on_devices(source: DeviceArray, target: DeviceArray, stream: Stream) -
         between = device.allocate(nbytes)  # no driver copies between overlapping parts
         device.copy(source.region, between, nbytes, stream)
         device.copy(between, target.region, nbytes, stream)
-
-
-def _copy_to_host(source: DeviceArray, target: HostView, stream: Stream, wait: bool) -> None:
-    if wait or not target.array.flags.c_contiguous or target.packed:
-        target.read_from(source.device.read, source.region, stream)
-    else:
-        source.device.start_read(source.region, target.write_target(), stream)
 
 
 def dtype_of(value: object) -> str:

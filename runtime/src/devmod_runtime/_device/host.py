@@ -75,11 +75,9 @@ class HostView:
         """Return memory to which a device buffer is copied. Call `finish` after the copy."""
         if self.packed:
             self.staging = np.empty(-(-self.array.size * parse_dtype(self.dtype)[1] // 8), np.uint8)
-            return bytes_of(self.staging)
-        if self.array.flags.c_contiguous:
-            return bytes_of(self.array)
-        self.staging = np.empty(self.array.shape, self.array.dtype)
-        return bytes_of(self.staging)
+        elif not self.array.flags.c_contiguous:
+            self.staging = np.empty(self.array.shape, self.array.dtype)
+        return bytes_of(self.array if self.staging is None else self.staging)
 
     def read_from(self, read: Callable[[Any, memoryview, Any], None], memory: Any, stream: Any) -> None:
         """Copy device memory or an image to the array, by `read`: `Device.read` or `Device.read_image`."""

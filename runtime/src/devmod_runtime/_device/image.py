@@ -212,23 +212,16 @@ def new_image(device: Device, shape: tuple[int, ...], format: object, layers: ob
     """Return an image without memory, for `Device.image`. Raise ArgumentError for an invalid shape, format or number of layers."""
     if not isinstance(format, str) or format not in IMAGE_FORMATS:
         hint = did_you_mean(format, IMAGE_FORMATS) if isinstance(format, str) else ""
-        raise ArgumentError(
-            f"image: {describe_value(format)} is not a format of images; expected one of {', '.join(IMAGE_FORMATS)}{hint}",
-            kind=device.kind,
-            argument="format",
-        )
-    if not 1 <= len(shape) <= 3 or 0 in shape:
-        raise ArgumentError(
-            f"image: expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}", kind=device.kind, argument="shape"
-        )
-    if type(layers) is not int or not 0 <= layers < 2**63 or (layers and len(shape) == 3):
-        raise ArgumentError(
-            f"image: expected a number of layers, which a 3-D image does not have, got layers={describe_value(layers)} for the shape "
-            f"{shape}",
-            kind=device.kind,
-            argument="layers",
-        )
-    return Image(device, shape, format, layers)
+        problem = f"{describe_value(format)} is not a format of images; expected one of {', '.join(IMAGE_FORMATS)}{hint}"
+        argument = "format"
+    elif not 1 <= len(shape) <= 3 or 0 in shape:
+        problem, argument = f"expected a shape of 1 to 3 lengths of 1 or more, x first, got {shape}", "shape"
+    elif type(layers) is not int or not 0 <= layers < 2**63 or (layers and len(shape) == 3):
+        got = f"layers={describe_value(layers)} for the shape {shape}"
+        problem, argument = f"expected a number of layers, which a 3-D image does not have, got {got}", "layers"
+    else:
+        return Image(device, shape, format, layers)
+    raise ArgumentError(f"image: {problem}", kind=device.kind, argument=argument)
 
 
 def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:

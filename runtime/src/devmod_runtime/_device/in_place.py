@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from _weakref import ref
 from bisect import bisect_left, insort
-from contextlib import suppress
 from threading import RLock
 
 from devmod.errors import DevmodError
@@ -83,13 +82,9 @@ class InPlace:
 
     def keep(self, error: BaseException) -> None:
         """Keep the arrays until the kernels that were queued have ended. If they may still run, `error` gets a note."""
-        start_uninterrupted(self._wait)
+        start_uninterrupted(lambda call: call._stream.synchronize(), self)
         if not isinstance(error, DevmodError):
             error.add_note("a kernel of this call may still run, and write to the call's arrays; devmod keeps them until it has ended")
-
-    def _wait(self) -> None:
-        with suppress(DevmodError):
-            self._stream.synchronize()
 
 
 _lock = fork_safe(RLock())  # a handler of a signal may call too

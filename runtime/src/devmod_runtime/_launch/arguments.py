@@ -132,10 +132,6 @@ class Argument:
             return lanes > 1 and array_bytes((code, bits, lanes)) == self.unit
         return dtype_name((code, bits, 1)) == self._base
 
-    def lacks_padding(self, dtype: str, shape: tuple[int, ...]) -> bool:
-        """Return whether an array's vectors of three numbers follow each other, and those of this buffer take four lanes."""
-        return self.is_padded and (dtype == self.type or (dtype == self._base and len(shape) > 1 and shape[-1] == 3))
-
 
 class Signature:
     """The arguments and launch values of a function.

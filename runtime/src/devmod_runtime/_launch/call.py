@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from itertools import combinations
 from struct import error as struct_error
 from time import perf_counter
 
 from devmod import Local
+from devmod._plugins.devices import VARIABLE
 from devmod.backend import ConversionError
 from devmod.errors import ArgumentError, LaunchError
 from devmod_runtime._device.host import HostView, plain_array
 from devmod_runtime._device.in_place import InPlace
+from devmod_runtime._device.stream import is_in_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import BlockBytes
 from devmod_runtime._launch.checks import IMAGES, LONG, CheckedCall, overlap
-from devmod_runtime._launch.opening import Opening
+from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import is_record
 from devmod_runtime._launch.packs import expand
 from devmod_runtime._launch.scalars import AddressBytes, StructError, address_number
@@ -32,8 +35,13 @@ if TYPE_CHECKING:
     from devmod_runtime._device.stream import Stream
     from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig
+    from devmod_runtime._launch.packs import Pack
 else:
     from devmod._util.numpy import np
+
+#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself takes 0.6 µs of each call with host arrays.
+variables: Any = os.environ._data  # type: ignore[attr-defined]
+DEVICE_KEY = os.environ.encodekey(VARIABLE)
 
 
 class KernelCall(CheckedCall):
@@ -103,8 +111,7 @@ class KernelCall(CheckedCall):
         self.kernel: Kernel = function.open(device)
         if self._images and (unfit := self.kernel.check_images(self._images)):
             raise self._error(function._signature.arguments[unfit[0]], ConversionError(unfit[1]))
-        config = reader.resolve(request, self.kernel)
-        self.shape: Any = reader.shape(request, config, self.kernel)
+        config, self.shape = reader.resolve(request, self.kernel)
         self.enqueue: Callable[[Sequence[Any]], Any]
         if self.shape is not None:
             set_sizes = local_sizer(function, self.kernel, device, config)
@@ -113,7 +120,7 @@ class KernelCall(CheckedCall):
             if bound and function._packs:
                 expand(function._packs, device, self.values)
             if not bound:
-                enqueue = function.caller(self.kernel, self.stream, self.shape, set_sizes)
+                enqueue = _caller(self.kernel, self.stream, self.shape, function._packs, set_sizes)
                 name, own = (f"{program}: {function.name}", args) if program else (function.name, None)
                 self.enqueue = Opening.queue(enqueue, name, self.stream, own)
                 if Opening.kernel_call is KernelCall and not program and not has_launch_values and shared_memory == 0:
@@ -122,8 +129,10 @@ class KernelCall(CheckedCall):
                     # As ints: an object of a call may have another value in the next one.
                     dims = request.given(grid, block, threads)
                     function.keep_caller(self, callers, (key_device, *dims, current))
-                    if self.transfers:
-                        function.keep_host_call(self, host_calls, args, dims, stream)
+                    if self.transfers and (stream is self.stream or (stream is None and not is_in_stream())):
+                        arrays = HostCall.find_arrays(self, args)
+                        if arrays:
+                            keep(host_calls, (*dims, stream, variables.get(DEVICE_KEY)), HostCall(self, arrays))
 
     def launch(self) -> Any:
         """Launch once and return what the function returns. With host arrays, wait and copy back."""
@@ -142,37 +151,33 @@ class KernelCall(CheckedCall):
         return launch
 
     def _launch_with_host_arrays(self, stream: Stream) -> Any:
-        in_place = InPlace(stream)
+        device, memories, copies, in_place = stream.device, [], [], InPlace(stream)
         try:
-            return self._launch_with(in_place, stream)
+            for transfer in self.transfers:
+                view, back = transfer.source, transfer.back
+                memory = in_place.take_view(view, written=back is not None)
+                if memory is None:
+                    memory = device.upload(view.read(), stream)
+                    if back is not None:
+                        copies.append((back, memory))
+                memories.append(memory)
+            values = list(self.values)
+            for number, view, _ in self._host_views:
+                transfer_number = self._transfer_of[number]
+                fields, memory = values[number], memories[transfer_number]
+                if device.length_unit and view.nbytes < self.transfers[transfer_number].source.nbytes:
+                    memory = device.slice(memory, 0, view.nbytes)  # the kernel sees the length of its own array
+                values[number] = memory if fields is None else (device, memory, fields)
+            result = self.enqueue(values)
+            stream.synchronize()  # an interrupt may not end the wait of a copy
+            if in_place:
+                in_place.finish()
+            for back, memory in copies:
+                back.read_from(device.read, memory, stream)
         except BaseException as error:
             if in_place:
                 in_place.keep(error)
             raise
-
-    def _launch_with(self, in_place: InPlace, stream: Stream) -> Any:
-        device, memories, copies = stream.device, [], []
-        for transfer in self.transfers:
-            view, back = transfer.source, transfer.back
-            memory = in_place.take_view(view, written=back is not None)
-            if memory is None:
-                memory = device.upload(view.read(), stream)
-                if back is not None:
-                    copies.append((back, memory))
-            memories.append(memory)
-        values = list(self.values)
-        for number, view, _ in self._host_views:
-            transfer_number = self._transfer_of[number]
-            fields, memory = values[number], memories[transfer_number]
-            if device.length_unit and view.nbytes < self.transfers[transfer_number].source.nbytes:
-                memory = device.slice(memory, 0, view.nbytes)  # the kernel sees the length of its own array
-            values[number] = memory if fields is None else (device, memory, fields)
-        result = self.enqueue(values)
-        stream.synchronize()  # an interrupt may not end the wait of a copy
-        if in_place:
-            in_place.finish()
-        for back, memory in copies:
-            back.read_from(device.read, memory, stream)
         return result
 
     # -- one argument
@@ -265,7 +270,7 @@ class KernelCall(CheckedCall):
         separator = ":" if argument.pack is not None or isinstance(error, StructError) else ""
         parameter = self.function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
         if parameter.name != argument.name and isinstance(error, StructError):
-            error = error.of_member(parameter.name)
+            error = StructError(parameter.name, error.path[len(error.name) + 1 :], error.text)  # as of a value by itself
         return self._refusal(f": {parameter.label}{separator} {error}", parameter.name or str(parameter.number + 1))
 
 
@@ -400,6 +405,23 @@ class HostCall:
             raise
         self._is_long = perf_counter() - start > LONG
         return result
+
+
+def _caller(
+    kernel: Kernel, stream: Stream, shape: Any, packs: Sequence[tuple[int, Pack]], set_sizes: Callable[[list[Any]], None] | None
+) -> Callable[[Sequence[Any]], Any]:
+    """Return the function that queues a launch. It returns NotImplemented if an array that is several values is on another device."""
+    enqueue, device = kernel.caller(stream, shape), stream.device
+    if not packs and set_sizes is None:
+        return enqueue
+
+    def call(values: Sequence[Any]) -> Any:
+        values = [*values]
+        if set_sizes is not None:
+            set_sizes(values)
+        return NotImplemented if packs and not expand(packs, device, values) else enqueue(values)
+
+    return call
 
 
 # -- Memory that the threads of a block share, as arguments: their sizes, and the limit of the device.

@@ -139,7 +139,8 @@ class CheckedCall:
         if not argument.accepts_type(dtype):
             conversion = _conversion(argument, dtype, value)
             raise ConversionError(f"is an array of {dtype}, and the {self._taker} takes {argument.type_text}{conversion}")
-        if argument.lacks_padding(dtype, shape):
+        # Vectors of three numbers that follow each other.
+        if argument.is_padded and (dtype == argument.type or (dtype == argument.element and len(shape) > 1 and shape[-1] == 3)):
             expected = (*(shape if dtype == argument.type else shape[:-1]), 4)
             raise ConversionError(
                 f"has vectors of {argument.unit // 4 * 3} bytes, and each {argument.type} of the kernel takes {argument.unit}: pass an "

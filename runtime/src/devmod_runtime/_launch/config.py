@@ -33,12 +33,11 @@ class LaunchRequest:
         As in `LaunchConfig`.
     """
 
-    def __init__(self) -> None:
-        self.grid: tuple[int, int, int] | None = None
-        self.threads: tuple[int, int, int] | None = None
-        self.block: tuple[int, int, int] | None = None
-        self.cluster = self.preferred_cluster = (1, 1, 1)
-        self.shared_memory = 0
+    grid: tuple[int, int, int] | None = None
+    threads: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    cluster = preferred_cluster = (1, 1, 1)
+    shared_memory = 0
 
     def given(self, grid: Dims, block: Dims, threads: Dims) -> tuple[int | tuple[int, ...] | None, ...]:
         """Return the grid, the block and the threads of the call in the form in which they were given, as plain ints."""
@@ -112,8 +111,15 @@ class LaunchConfigReader:
         request.shared_memory = self._shared_memory_size(shared_memory)
         return args, request
 
-    def resolve(self, request: LaunchRequest, kernel: Kernel) -> LaunchConfig:
-        """Return the configuration of a launch on the device of `kernel`. A zero in its grid launches nothing."""
+    def resolve(self, request: LaunchRequest, kernel: Kernel) -> tuple[LaunchConfig, Any]:
+        """Return the configuration of a launch on the device of `kernel`, and the kernel's shape of it; None for a grid with a zero.
+
+        Raises
+        ------
+        LaunchError
+            The launch exceeds a limit of the device, or has clusters, which the kind does not. For a limit of blocks the message has
+            what to do.
+        """
         block = request.block if request.block is not None else kernel.choose_block(request.threads)
         grid = request.grid
         if grid is None:
@@ -122,20 +128,10 @@ class LaunchConfigReader:
             grid = x, y, z
         interface = self._signature.interface
         shared_memory = request.shared_memory or (interface.shared_memory if interface is not None else 0)
-        return LaunchConfig(grid, block, request.cluster, shared_memory, request.preferred_cluster)
-
-    def shape(self, request: LaunchRequest, config: LaunchConfig, kernel: Kernel) -> Any:
-        """Return the kernel's shape of a launch; None for a grid with a zero.
-
-        Raises
-        ------
-        LaunchError
-            The launch exceeds a limit of the device, or has clusters, which the kind does not. For a limit of blocks the message has
-            what to do.
-        """
-        if 0 in config.grid:
-            return None
-        clusters = (config.cluster, config.preferred_cluster)
+        clusters = (request.cluster, request.preferred_cluster)
+        config = LaunchConfig(grid, block, clusters[0], shared_memory, clusters[1])
+        if 0 in grid:
+            return config, None
         if clusters != _NO_CLUSTERS and not self._launcher.has_clusters:
             got = next(each for each in clusters if max(each) > 1)
             problem = f"the kind has no clusters of blocks: expected cluster=(1, 1, 1), got {got}"
@@ -143,7 +139,7 @@ class LaunchConfigReader:
                 f"{self._signature.label} cannot be launched: {problem}", kind=self._launcher.kind, function=self._signature.name
             )
         try:
-            return kernel.shape(config)
+            return config, kernel.shape(config)
         except LaunchError as error:
             if error.argument == "grid" and error.args:
                 error.args = (f"{error.args[0]}{self._advice(request, config)}",)

@@ -6,7 +6,6 @@ a repeated launch configuration. Any other call goes to `KernelCall`, which impl
 
 from __future__ import annotations
 
-import os
 import sys
 from _weakref import ref
 from functools import partial
@@ -21,18 +20,17 @@ from devmod._util.text import escape_line
 from devmod._values.dtypes import describe_value
 from devmod._values.info import block_text
 from devmod._values.param import type_text
-from devmod.backend import Once, constants_of, environment_text, escape, tag_problem
+from devmod.backend import LAUNCH_KEYWORDS, Once, constants_of, environment_text, escape, tag_problem
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.stream import entered, is_in_stream
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.arguments import Signature
-from devmod_runtime._launch.call import HostCall, KernelCall
+from devmod_runtime._launch.call import DEVICE_KEY, HostCall, KernelCall, variables
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.opening import Opening, keep
 from devmod_runtime._launch.order import ArgumentOrder, MemberArgument
-from devmod_runtime._launch.packs import with_packs
 from devmod_runtime._launch.plain_call import MISSING, NO_SHARED_MEMORY, plain_call
 
 TYPE_CHECKING = False
@@ -156,9 +154,6 @@ class Rules(NamedTuple):
 
 
 Opening.kernel_call = KernelCall
-#: What `os.environ` reads, and the key of DEVMOD_DEVICE there. A look-up in `os.environ` itself takes 0.6 µs of each call with host arrays.
-_variables: Any = os.environ._data  # type: ignore[attr-defined]
-_DEVICE_KEY = os.environ.encodekey(VARIABLE)
 
 
 class Function(ProcessLocal):
@@ -310,37 +305,22 @@ class Function(ProcessLocal):
     def _take_plain_calls(self) -> Callable[..., Any]:
         """Make the method of a plain call that of this function, unless an observer has another one."""
         if self._plain_call is None:
-            self._plain_call = plain_call(self, packs_numbers=self._packs_numbers)
+            self._plain_call = plain_call(self)
         if type(self) is self._unrolled and Function.__call__ is _CALL:
             # The class of one object: Python takes a call's method from the class.
-            names = {
-                "__call__": self._plain_call,
-                "__slots__": (),
-                "__doc__": Function.__dict__["__doc__"],
-                "__module__": Function.__module__,
-            }
+            names = {"__call__": self._plain_call, "__slots__": (), "__doc__": Function.__dict__["__doc__"]}
             self.__class__ = type("Function", (Function,), names)
             if Function.__call__ is not _CALL:  # an observer has begun in another thread
                 self.__class__ = Function
         return self._plain_call
 
-    def _call_in_other_form(
-        self,
-        given: Sequence[Any],
-        by_name: Sequence[Any],
-        keywords: dict[str, Any],
-        grid: Any,
-        block: Any,
-        threads: Any,
-        stream: Any,
-        shared: Any,
-    ) -> Any:
-        """Call with the parameters of a plain call, those that are missing included."""
+    def _call_in_other_form(self, given: Sequence[Any], by_name: Sequence[Any], keywords: dict[str, Any], *launch: Any) -> Any:
+        """Call with the parameters of a plain call, those that are missing included. `launch` has the values of `LAUNCH_KEYWORDS`."""
         args = [each for each in given if each is not MISSING]
         names = self._order.names if len(args) < len(given) else ()  # Python gives more arguments by position to those by name
         args += [] if names else [each for each in by_name if each is not MISSING]
         keywords |= {name: each for name, each in zip(names, by_name, strict=False) if each is not MISSING}
-        return Function.__call__(self, *args, grid=grid, block=block, threads=threads, stream=stream, shared_memory=shared, **keywords)
+        return Function.__call__(self, *args, **dict(zip(LAUNCH_KEYWORDS, launch, strict=True)), **keywords)
 
     def _call_checked(self, args: tuple[Any, ...], grid: Dims, block: Dims, threads: Dims, stream: Any, shared_memory: Any) -> Any:
         """Launch with arguments in the kernel's order that are not those of a plain call."""
@@ -352,7 +332,7 @@ class Function(ProcessLocal):
             and _are_counts(grid, block, threads)
         ):
             try:
-                host_call = self._host_calls.get((grid, block, threads, stream, _variables.get(_DEVICE_KEY)))
+                host_call = self._host_calls.get((grid, block, threads, stream, variables.get(DEVICE_KEY)))
             except TypeError:  # a grid given as a list is not hashable
                 host_call = None
             converted = host_call.values_of(args) if host_call is not None else None
@@ -389,17 +369,6 @@ class Function(ProcessLocal):
         call = Opening.kernel_call(self, args, grid, block, threads, stream, shared_memory, bound=True)
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args, call.checked)
 
-    def caller(
-        self, kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
-    ) -> Callable[[Sequence[Any]], Any]:
-        """Return the function that queues a launch."""
-        enqueue: Callable[[Sequence[Any]], Any] = kernel.caller(stream, shape)
-        if self._packs:
-            enqueue = with_packs(self._packs, stream.device, enqueue)
-        if set_sizes is not None:
-            enqueue = _with_sizes(set_sizes, enqueue)
-        return enqueue
-
     def keep_caller(self, call: KernelCall, callers: dict[Any, Any], key: tuple[Any, ...]) -> None:
         """Cache the function that queues a launch for the next plain call with the key."""
         enqueue = call.enqueue
@@ -407,14 +376,6 @@ class Function(ProcessLocal):
             plain = call.kernel.plain_caller(call.stream, call.shape, self._signature.arguments)
             enqueue = Opening.queue(plain, self.name, call.stream, None)
         keep(callers, key, enqueue)
-
-    def keep_host_call(
-        self, call: KernelCall, host_calls: dict[Any, HostCall], args: Sequence[Any], dims: tuple[Any, ...], stream: Any
-    ) -> None:
-        """Cache the form of a call with host arrays, for the next one with the same grid, block and threads, `dims`, and stream."""
-        arrays = HostCall.find_arrays(call, args)
-        if arrays and (stream is call.stream or (stream is None and not is_in_stream())):
-            keep(host_calls, (*dims, stream, _variables.get(_DEVICE_KEY)), HostCall(call, arrays))
 
     def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
@@ -443,10 +404,7 @@ class Function(ProcessLocal):
         """
         values = [None] * len(self._signature.arguments)
         _, request = self._config_reader.read(values, grid, block, threads, shared_memory)
-        kernel = self.open()
-        config = self._config_reader.resolve(request, kernel)
-        self._config_reader.shape(request, config, kernel)
-        return config
+        return self._config_reader.resolve(request, self.open())[0]
 
     def specialize(self, **constants: object) -> Self:
         """Return the function with constants set: defines of a source payload, or constants of a pipeline.
@@ -601,15 +559,6 @@ def _are_counts(*dims: Dims) -> bool:
     return True
 
 
-def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    def call(values: Sequence[Any]) -> Any:
-        values = [*values]
-        set_sizes(values)
-        return enqueue(values)
-
-    return call
-
-
 #: The method without an observer.
 _CALL = Function.__call__
 
@@ -658,7 +607,7 @@ class Launch(ProcessLocal):
         #: The kernel's values, and the arguments, which own them.
         self._values = (values, arguments)
         self._time = checked(partial(kernel.time, stream, shape, values))
-        prepared = _launch_nothing if shape is None else checked(kernel.prepare(stream, shape, values))
+        prepared = (lambda: None) if shape is None else checked(kernel.prepare(stream, shape, values))
         #: What a call does without an observer. A method-wrapper raises TypeError for arguments.
         self._queue = prepared if type(prepared) is _METHOD_WRAPPER else _refuse_arguments(prepared, function)
         _references.add(ref(self, _references.discard))
@@ -705,10 +654,6 @@ def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Cal
     return launch
 
 
-def _launch_nothing() -> None:
-    """Do nothing: the launch of an empty grid."""
-
-
 def _refuse_in_child() -> None:
     """Make each function and each prepared launch raise LaunchError if its driver was opened by the parent process."""
     for each in [reference() for reference in tuple(_references)]:
@@ -724,4 +669,4 @@ def _refuse_in_child() -> None:
 
 #: All functions, programs and prepared launches, for the child of a fork. Weak references with a callback add nothing to a launch's cost.
 _references: set[ref[Any]] = set()
-_fork.call_in_child(_refuse_in_child)
+_fork.actions.append(_refuse_in_child)

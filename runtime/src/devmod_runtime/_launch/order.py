@@ -330,7 +330,7 @@ class ArgumentOrder:
     def _wrong_count(self, count: int) -> str:
         tags = self._signature.tags
         behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
-        return f"takes {self._count_text()}{behind}; {_given(count)}"
+        return f"takes {self._count_text()}{behind}; {count} {'was' if count == 1 else 'were'} given"
 
 
 class RecordArgument(NamedTuple):
@@ -401,10 +401,6 @@ def _member(param: Param, type_name: str) -> Member:
     if param.members:
         return Member(param.name, "", offset, param.members, count)
     return Member(param.name, "uint8", offset, (), 0, (count,), (1,)) if param.align else Member(param.name, type_name, offset)
-
-
-def _given(count: int) -> str:
-    return f"{count} {'was' if count == 1 else 'were'} given"
 
 
 def is_record(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -92,18 +92,3 @@ def expand(packs: Sequence[tuple[int, Pack]], device: object, values: list[Any])
         values[number : number + 1] = fields
         values[number + pack.pointer] = memory
     return True
-
-
-def with_packs(
-    packs: Sequence[tuple[int, Pack]], device: object, enqueue: Callable[[Sequence[Any]], Any]
-) -> Callable[[Sequence[Any]], Any]:
-    """Return the function that queues a launch of a kernel that takes arrays as several values.
-
-    It returns NotImplemented if an array is not on `device`.
-    """
-
-    def call(values: Sequence[Any]) -> Any:
-        values = [*values]
-        return enqueue(values) if expand(packs, device, values) else NotImplemented
-
-    return call

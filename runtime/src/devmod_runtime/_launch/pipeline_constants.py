@@ -15,20 +15,20 @@ An interface has them in two keys of its ``extra``:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from devmod import Interface
-from devmod.backend import ConversionError, PipelineConstant, Value, constants_of
+from devmod.backend import ConversionError, PipelineConstant, constants_of
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime._launch.scalars import packer
 
 Number = bool | int | float
 
 
-class SetConstant(Value):
+class SetConstant(NamedTuple):
     """A constant with the value that `Function.specialize` gives it.
 
-    Parameters
+    Attributes
     ----------
     constant, value
         The constant, and its value: a bool, an int or a float.
@@ -36,13 +36,9 @@ class SetConstant(Value):
         The little-endian bytes of the value for the driver; a bool has four.
     """
 
-    __slots__ = ("constant", "data", "value")
     constant: PipelineConstant
     value: Number
     data: bytes
-
-    def __init__(self, constant: PipelineConstant, value: Number, data: bytes) -> None:
-        self._set(constant=constant, value=value, data=data)
 
 
 def specialize_constants(kind: str, function: str, interface: Interface | None, values: Mapping[str, object]) -> tuple[SetConstant, ...]:

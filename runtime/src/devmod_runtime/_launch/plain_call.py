@@ -44,22 +44,13 @@ _NAMES = {
 }
 
 
-def plain_call(function: Function, *, packs_numbers: bool) -> Callable[..., Any]:
-    """Return the method of a call of a function that takes plain calls, and passes on all others.
-
-    Parameters
-    ----------
-    function
-        The function.
-    packs_numbers
-        Whether the kernel converts the numbers.
-    """
+def plain_call(function: Function) -> Callable[..., Any]:
+    """Return the method of a call of a function that takes plain calls, and passes on all others."""
     arguments, names = function._signature.arguments, function._order.names if function._order.is_plain else ()
     sizes = frozenset(each.number for each in arguments if each.size)
     kinds = "".join(map(_kind, arguments))
-    kinds = kinds.translate({ord("f"): "F", ord("v"): "-"}) if packs_numbers else kinds
-    first = next((each.number for each in arguments if each.kind == "buffer" or each.is_address), -1)
-    code, defaults = _code(kinds, first, sizes, bool(names), _MORE + len(function._signature.launch))
+    kinds = kinds.translate({ord("f"): "F", ord("v"): "-"}) if function._packs_numbers else kinds
+    code, defaults = _code(kinds, function._first_buffer, sizes, bool(names), _MORE + len(function._signature.launch))
     at = code.co_posonlyargcount
     code = code.replace(co_varnames=(*code.co_varnames[:at], *names, *code.co_varnames[at + len(names) :]))
     constants: dict[str, Any] = {}

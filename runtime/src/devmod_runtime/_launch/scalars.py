@@ -364,11 +364,6 @@ class StructError(ConversionError):
         super().__init__(text if path == name else f"member {quote_name(path)}: {text}")
         self.name, self.path, self.text = name, path, text
 
-    def of_member(self, name: str) -> ConversionError:
-        """Return the error of the struct's member `name` as one of a value by itself."""
-        path = self.path[len(self.name) + 1 :]
-        return StructError(name, path, self.text)
-
 
 class _MemberError(Exception):
     """A member's type cannot represent a value."""

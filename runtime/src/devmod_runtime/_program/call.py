@@ -23,6 +23,7 @@ from devmod_runtime._device.in_place import InPlace
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.arguments import Argument
+from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.checks import LONG, CheckedCall, overlap
 from devmod_runtime._launch.function import Launch
 from devmod_runtime._launch.opening import keep
@@ -312,7 +313,7 @@ class CheckedProgramCall(CheckedCall):
         for step in self._function.steps:
             for name, nbytes in step.cleared(self._shapes):
                 calls.append((step, partial(clear, getattr(arrays[name], "memory", arrays[name]), nbytes, stream)))
-            call = step.call(stream, step.dims(values), values, arrays, self._scalars, bound=True)
+            call = step.call(stream, values, arrays, self._scalars, partial(KernelCall, bound=True))
             if call.shape is not None:
                 try:
                     calls.append((step, call.kernel.prepare(stream, call.shape, call.values)))

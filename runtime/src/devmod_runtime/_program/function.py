@@ -42,8 +42,7 @@ _NO_GRID = "the steps of a program have their own, which follow from the shapes 
 
 def _describe(function: ProgramFunction) -> str:
     """Return the docstring of a program: its signature, its parameters and its kernels."""
-    program, interface = function.program, function.info.interface
-    assert interface is not None
+    program, interface = function.program, function.interface
     lines = [f"The program {function.name}{interface_text(interface)} on {function.kind}.", "", "Parameters", "----------"]
     by_name = {each.name: each for each in interface.params}
     for name in function.names:
@@ -58,9 +57,7 @@ def _describe(function: ProgramFunction) -> str:
 def _signature(function: ProgramFunction) -> Signature:
     from inspect import Parameter, Signature
 
-    interface = function.info.interface
-    assert interface is not None
-    texts = {each.name: declaration_text(each).partition(": ")[2].partition(" = ")[0] for each in interface.params}
+    texts = {each.name: declaration_text(each).partition(": ")[2].partition(" = ")[0] for each in function.interface.params}
     parameters = []
     for name in function.names:
         default = function.defaults.get(name, Parameter.empty)
@@ -96,7 +93,9 @@ class ProgramFunction(ProcessLocal):
     ) -> None:
         self.module, self.program, self.info, self.device, self.functions = module, program, info, device, functions
         self.name, self.kind, self.fixed = program.name, device.kind, fixed
-        self._resolve: Callable[[Device], Any] = partial(module._function_on, self.name)
+        assert info.interface is not None
+        self.interface = info.interface
+        self._resolve: Callable[[Device], ProgramFunction] = partial(module._function_on, self.name)
         self.scalars = {each.name: each for each in program.scalars}
         self.defaults = {each.name: each.default for each in program.scalars if each.default is not None}
         self.names = tuple(each.name for each in program.arguments)
@@ -208,8 +207,7 @@ class ProgramFunction(ProcessLocal):
         found = find_device(device) if isinstance(device, str) else device
         if not isinstance(found, Device):
             raise self.error(f"on() takes a device, such as {self.kind!r}, got {type(device).__name__}", "device")
-        result: ProgramFunction = self._resolve(found)
-        return result
+        return self._resolve(found)
 
     def replace(self, *, resolve: Callable[[Device], Any]) -> Self:
         """Return the same program, of which `on` returns what `resolve` returns for a device."""
@@ -289,11 +287,8 @@ class ProgramFunction(ProcessLocal):
         return self.defaults | values
 
     def _repr_html_(self) -> str:
-        interface = self.info.interface
-        assert interface is not None
-        rows = [declaration_text(each).partition(": ")[::2] for each in interface.params if each.extra.get("role") in _CALL_ROLES]
+        rows = [declaration_text(each).partition(": ")[::2] for each in self.interface.params if each.extra.get("role") in _CALL_ROLES]
         return html_table(f"{self.kind} program {self.name}", rows, ("argument", "type"))
 
     def __repr__(self) -> str:
-        assert self.info.interface is not None
-        return escape_line(f"<Program {self.kind} {self.name}{interface_text(self.info.interface, short=True)}>")
+        return escape_line(f"<Program {self.kind} {self.name}{interface_text(self.interface, short=True)}>")

@@ -100,7 +100,7 @@ class ProgramModule(PayloadModule):
             raise error(f"the length {wrong[0]!r} is an integer, got {lengths[wrong[0]]!r}", wrong[0])
         if missing := sorted({each for length in needed for each in names_in(length)} - values.keys()):
             raise error(f"it also needs {list_names(missing)}", missing[0])
-        return Shapes(program, program.lifetimes(), values, error).temporary_bytes
+        return sum(Shapes(program, program.lifetimes(), values, error).sizes)
 
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
         """Return the constants of a program on a device, where they are copied once, and again after the device lost them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -98,11 +99,6 @@ class Shapes:
             numbers, found = share(each, lifetimes)
             self.buffers |= {name: len(self.parts) + sum(self.images.values()) + number for name, number in numbers.items()}
             self.images[image] = len(found)
-
-    @property
-    def temporary_bytes(self) -> int:
-        """The bytes of all buffers of temporaries."""
-        return sum(self.sizes)
 
     def parts_of(self, memory: Sequence[Any], device: Device) -> list[Any]:
         """Return the memory of the parts, and the images. A kernel that sees the length of an array sees that of the part."""
@@ -220,13 +216,7 @@ class Step:
             raise self._error(problem) from None
 
     def maker(
-        self,
-        argument: Argument,
-        given: Any,
-        values: dict[Any, int],
-        arrays: Mapping[str, Any],
-        numbers: Mapping[Any, int],
-        scalars: Mapping[str, Any],
+        self, argument: Argument, given: Any, values: dict[Any, int], arrays: Mapping[str, Any], numbers: Mapping[Any, int]
     ) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
         """Return the function that returns a value of the kernel for the slots and the scalars of a call; None if it is always the same."""
         pack, packed = argument.pack, argument.packed
@@ -239,7 +229,7 @@ class Step:
         names = [each for each in (given.values() if type(given) is dict else (given,)) if type(each) is str]
         # The arrays whose addresses a struct has: as numbers of slots, since a plan keeps no array of a call.
         forms = {name: (each.device, numbers[name], each.shape, each.dtype) for name in names if (each := arrays.get(name)) is not None}
-        if not forms and not any(each in scalars and each not in self.program.sizes for each in names):
+        if not forms and not any(each in self.program.scalars and each not in self.program.sizes for each in names):
             return None
         if type(given) is str:
             if argument.plain_packer is not None and argument.type == self.program.scalars[given].type:
@@ -253,21 +243,15 @@ class Step:
         return make
 
     def call(
-        self,
-        stream: Stream,
-        dims: tuple[tuple[int, ...] | None, ...],
-        values: dict[Any, int],
-        arrays: Mapping[str, Any],
-        scalars: Mapping[str, Any],
-        *,
-        bound: bool = False,
-        make: Callable[..., KernelCall] = KernelCall,
+        self, stream: Stream, values: dict[Any, int], arrays: Mapping[str, Any], scalars: Mapping[str, Any], make: Any = KernelCall
     ) -> KernelCall:
         """Return the checked launch. `make` is the class of the call."""
+        dims = self.dims(values)
         args = [self.value(given, values, arrays, scalars) for _, given in self.arguments]
         try:
             grid, block, threads = dims if self.function._launcher.has_grid else (None, None, None)
-            return make(self.function, args, grid, block, threads, stream, 0, bound=bound, program=self.program.name)
+            call: KernelCall = make(self.function, args, grid, block, threads, stream, 0, program=self.program.name)
+            return call
         except (ArgumentError, LaunchError) as error:
             raise self.of_step(error) from None
 
@@ -372,7 +356,7 @@ class LaunchPlan:
             number = start + len(self._fixed)
             if place is not None:
                 numbers[place] = number
-            value, make = None, step.maker(argument, given, values, arrays, numbers, scalars)
+            value, make = None, step.maker(argument, given, values, arrays, numbers)
             if make is None:
                 value = step.value(given, values, arrays, scalars)
                 value = value if argument.pack is None else argument.pack(value)
@@ -384,8 +368,8 @@ class LaunchPlan:
         calls: dict[Any, KernelCall] = {}
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
-                self._launches.append((step, _clearing(nbytes, stream), _taker([numbers[name]])))
-            call = calls.get(step.form) or step.call(stream, step.dims(values), values, arrays, scalars)
+                self._launches.append((step, partial(clear, nbytes=nbytes, stream=stream), itemgetter(numbers[name])))
+            call = calls.get(step.form) or step.call(stream, values, arrays, scalars)
             calls[step.form] = call
             try:
                 taken = [
@@ -393,7 +377,7 @@ class LaunchPlan:
                     for (argument, given), place in zip(step.arguments, step.places, strict=True)
                 ]
             except ConversionError:
-                step.call(stream, step.dims(values), values, arrays, scalars)  # raises the error with its argument
+                step.call(stream, values, arrays, scalars)  # raises the error with its argument
                 raise
             if call.shape is not None:  # there are threads
                 self._launches.append((step, call.enqueue, take := _taker(taken)))
@@ -421,7 +405,3 @@ class LaunchPlan:
 def _taker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Return the function that returns the values of some slots."""
     return itemgetter(*numbers) if len(numbers) > 1 else lambda slots: [slots[number] for number in numbers]
-
-
-def _clearing(nbytes: int, stream: Stream) -> Callable[[Sequence[Any]], object]:
-    return lambda values: clear(values[0], nbytes, stream)

@@ -159,13 +159,11 @@ class Adoption:
     def current_stream(self, value: Any, device: DriverDevice) -> DriverStream | None:
         """Return the stream in which the library of an array queues its work now; None if it has no current stream."""
         library = library_of(value)
-        if library == "torch":
-            stream = sys.modules["torch"].cuda.current_stream(device.index)
-            return self.stream_over(stream.cuda_stream, stream, device)
-        if library == "cupy":
-            stream = sys.modules["cupy"].cuda.get_current_stream(device.index)
-            return self.stream_over(stream.ptr, stream, device)
-        return None
+        if library not in ("torch", "cupy"):
+            return None
+        cuda = sys.modules[library].cuda
+        stream = cuda.current_stream(device.index) if library == "torch" else cuda.get_current_stream(device.index)
+        return self.stream_over(getattr(stream, self.stream_attributes[library]), stream, device)
 
     def stream_handle(self, value: Any) -> int | None:
         """Return the driver's handle of another library's stream; None for other objects."""

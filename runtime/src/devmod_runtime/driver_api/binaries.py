@@ -13,6 +13,7 @@ from devmod_readers.variables import read_variables
 from devmod_runtime import Builds, run_compiler
 from devmod_runtime.driver_api.api import DriverError, describe
 from devmod_runtime.driver_api.device import DriverDevice, DriverStream
+from devmod_runtime.driver_api.handles import Handle
 
 
 def architecture_rules(kind: str) -> tuple[Callable[[str, bytes | memoryview], str], Callable[[str, str], int | None]]:
@@ -160,7 +161,7 @@ class LoadedBinary:
 
     def note_stream(self, stream: DriverStream) -> None:
         """Note a stream that is used for launches of the binary's kernels: the binary is unloaded after them."""
-        if stream.is_foreign:
+        if stream.owner is not None and not isinstance(stream.owner, Handle):  # of another library, which may destroy it
             self._module.note_foreign_stream()
 
     def state(self, name: str, make: Callable[[], Any]) -> Any:

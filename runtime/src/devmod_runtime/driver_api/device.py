@@ -56,11 +56,6 @@ class DriverStream(Stream):
         #: The capture of the stream's batches; None before the first batch.
         self._capture: Capture | None = None
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether another library made the stream and may destroy it."""
-        return self.owner is not None and not isinstance(self.owner, Handle)
-
     def batch(self) -> AbstractContextManager[object]:
         """As `Stream.batch`: the launches become one graph of the driver.
 
@@ -71,7 +66,7 @@ class DriverStream(Stream):
             return nullcontext()
         with self.lock:
             capture = self._capture = self._capture or Capture(self)
-            return capture.batch() if capture.is_active or not self._is_captured_elsewhere() else nullcontext()
+            return capture.batch() if capture.batches or not self._is_captured_elsewhere() else nullcontext()
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Return prepared launches as one graph of the driver, which a call without arguments queues.
@@ -121,7 +116,7 @@ class DriverStream(Stream):
 
     def uncaptured(self) -> AbstractContextManager[object]:
         """Return a context manager: an active batch submits its launches and captures none while the body runs. The thread holds `lock`."""
-        return self._capture.suspended() if self._capture is not None and self._capture.is_begun else nullcontext()
+        return _suspended([], [self._capture]) if self._capture is not None and self._capture.is_begun else nullcontext()
 
     def _is_captured_elsewhere(self) -> bool:
         with self.device.calls("{} cannot begin a batch") as context, context:
@@ -183,32 +178,19 @@ class Capture:
     ----------
     stream
         The stream.
+    batches
+        The active batches.
     """
 
     def __init__(self, stream: DriverStream) -> None:
         self.stream = stream
-        #: The active batches.
-        self._batches: set[object] = set()
+        self.batches: set[object] = set()
         #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An interrupt may leave one.
         self._graphs: list[Any] = []
 
-    @property
-    def is_active(self) -> bool:
-        """Whether a batch is active."""
-        return bool(self._batches)
-
     def batch(self) -> Batch:
         """Return the context manager of a batch."""
-        return Batch(self._batches, self.resume, self._end_batch)
-
-    @contextmanager
-    def suspended(self) -> Iterator[None]:
-        """Submit the launches captured so far, and capture none while the body runs. The thread holds the lock of the stream."""
-        self.pause()
-        try:
-            yield
-        finally:
-            self.resume()
+        return Batch(self.batches, self.resume, self._end_batch)
 
     def pause(self) -> None:
         """Submit the launches captured so far, and capture no more."""
@@ -220,13 +202,13 @@ class Capture:
         """Capture the following launches, if a batch is active."""
         check_driver(self.stream.device.kind)
         with self.stream.lock:
-            if self._batches and not self.is_begun:
+            if self.batches and not self.is_begun:
                 self._begin_capture()
 
     def _end_batch(self) -> None:
         """Submit the captured launches, if the outermost batch has ended."""
         with self.stream.lock:
-            if not self._batches:
+            if not self.batches:
                 self.pause()
 
     @property
@@ -285,16 +267,14 @@ class Capture:
 
 
 @contextmanager
-def uncaptured(device: DriverDevice) -> Iterator[None]:
-    """Suspend all captures of a device while the body runs: the driver refuses to wait for the device during one."""
-    wait = device.context.begin_wait()
-    captures = tuple(device.context.captures)
+def _suspended(waits: list[object], captures: Sequence[Any]) -> Iterator[None]:
+    """Submit what is captured so far, and capture nothing while the body runs, until the end of which the `waits` are marked."""
     for each in captures:
         each.pause()
     try:
         yield
     finally:
-        del wait
+        waits.clear()
         for each in captures:
             each.resume()
 
@@ -528,7 +508,8 @@ class DriverDevice(Device):
         if not self.is_open:
             return
         with self.calls("{} reports a fault of a launch") as context:
-            with uncaptured(self), context, context.driver.relaxed():
+            # The driver refuses to wait for the device during a capture.
+            with _suspended([context.begin_wait()], [*context.captures]), context, context.driver.relaxed():
                 context.wait("synchronize_context")
                 context.drain()
             self.transfers.finish()

@@ -53,8 +53,6 @@ _TITLES = ("file", "function", "device", "sizes", "block", "median", "25 %", "75
 
 
 _PLOTS = (".svg", ".png", ".pdf")
-#: The arguments of `Measure` that are the same for each combination.
-_SETTINGS = ("given", "threads", "grid", "repeat", "warmup")
 
 
 class Measurement(NamedTuple):
@@ -180,8 +178,7 @@ class Benchmark:
         widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in table), strict=True)]
         return "\n".join("  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in table)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def plot_format(path: str | os.PathLike[str]) -> str:
@@ -312,33 +309,28 @@ def benchmark_of(measured: Sequence[tuple[Measurement, ArgumentError | None]]) -
     return Benchmark([each for each, _ in measured])
 
 
-class Measure:
-    """Measures combinations. The parameters are as for `bench`."""
+class Measure(NamedTuple):
+    """Measures combinations. The fields are as for `bench`."""
 
-    def __init__(
-        self,
-        modules: Mapping[str, Module],
-        functions: Sequence[tuple[str, str]],
-        given: Mapping[str, Any],
-        threads: Dims,
-        grid: Dims,
-        repeat: int,
-        warmup: int,
-    ) -> None:
-        self._modules, self._functions, self._given = modules, functions, given
-        self._threads, self._grid, self._repeat, self._warmup = threads, grid, repeat, warmup
+    modules: Mapping[str, Module]
+    functions: Sequence[tuple[str, str]]
+    given: Mapping[str, Any]
+    threads: Dims
+    grid: Dims
+    repeat: int
+    warmup: int
 
     def _own_arguments(self, function: Function) -> dict[str, Any]:
         """Return the arguments that the function has. A name that no function has is passed to all of them, which raise the error."""
 
         def is_known(name: str) -> bool:
-            for label, each in self._functions:
+            for label, each in self.functions:
                 with suppress(DevmodError):  # it fits no device here, which is the problem of its own rows
-                    if has_argument(self._modules[label][each], name):
+                    if has_argument(self.modules[label][each], name):
                         return True
             return False
 
-        return {name: value for name, value in self._given.items() if has_argument(function, name) or not is_known(name)}
+        return {name: value for name, value in self.given.items() if has_argument(function, name) or not is_known(name)}
 
     def __call__(self, combination: Combination) -> tuple[Measurement, ArgumentError | None]:
         """Return the times, or the problem; and the error of the arguments, if it is one."""
@@ -347,7 +339,7 @@ class Measure:
         clock, problem, times, nbytes = "", "", [np.nan], 0
         refused = None
         try:
-            function = self._modules[combination.label][combination.name]
+            function = self.modules[combination.label][combination.name]
             device = device or function.default_device()
             function, given = function.on(device), self._own_arguments(function)
             host = arguments_of(function, given, sizes, Invented())
@@ -357,7 +349,7 @@ class Measure:
                 is_sized, (_, call) = True, call_once(function, call, device)
             nbytes = _moved(function, call) if is_sized else 0
             launch = function.bind(*call.positional, **call.named, **self._launch(function, combination))
-            times, clock = _times(launch, self._repeat, self._warmup)
+            times, clock = _times(launch, self.repeat, self.warmup)
         except FunctionNotFoundError:
             raise
         except (DevmodError, NotFromInterfaceError) as error:
@@ -371,7 +363,7 @@ class Measure:
     def _launch(self, function: Function, combination: Combination) -> dict[str, Any]:
         if not has_grid(function):
             return {}
-        given = {"threads": self._threads, "grid": self._grid, "block": combination.block}
+        given = {"threads": self.threads, "grid": self.grid, "block": combination.block}
         return {
             name: read_counts(value, combination.sizes, name) if isinstance(value, str) else value
             for name, value in given.items()
@@ -416,7 +408,7 @@ def _times(launch: Launch, repeat: int, warmup: int) -> tuple[list[float], str]:
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return the function that measures a combination, for `devmod_runtime.tools.launches.launched`."""
     functions = [(label, name) for label, name in settings["functions"]]
-    measure = Measure(open_modules(settings), functions, *(settings[each] for each in _SETTINGS))
+    measure = Measure(open_modules(settings), functions, *(settings[each] for each in Measure._fields[2:]))
 
     def answer(item: Sequence[Any]) -> list[Any]:
         measurement, refused = measure(Combination(*item))
@@ -425,30 +417,20 @@ def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
     return answer
 
 
-def measure_elsewhere(
-    modules: Mapping[str, Module],
-    names: Sequence[str] | None,
-    devices: Sequence[str | None],
-    sizes: Mapping[str, Sequence[int]],
-    blocks: Sequence[str | None],
-    timeout: float | None,
-    settings: Mapping[str, Any],
-) -> Benchmark:
-    """Return the benchmark of the modules of files, measured in another process. A combination that ends it has a problem.
+def measure_elsewhere(planned: Sequence[Combination], timeout: float | None, settings: Mapping[str, Any]) -> Benchmark:
+    """Return the benchmark of combinations, measured in another process. One that ends it has a problem.
 
     Parameters
     ----------
-    modules, names, devices, sizes, blocks
-        As for `bench`; the labels are the files.
+    planned
+        The combinations; the labels are files.
     timeout
         The limit for a combination in seconds, or None.
     settings
-        Those of the files, and "given", "threads", "grid", "repeat" and "warmup", the arguments of `Measure`.
+        Those of the files, and "functions", "given", "threads", "grid", "repeat" and "warmup", the fields of `Measure`.
     """
-    functions = functions_of(modules, names)
-    planned = combinations(functions, devices, sizes, blocks)
     measured: list[tuple[Measurement, ArgumentError | None]] = []
-    results = launched(__name__, planned, timeout, {**settings, "functions": functions})
+    results = launched(__name__, planned, timeout, settings)
     for each, (answer, end) in zip(planned, results, strict=True):
         if end is not None:
             run = f"devmod run {quote(each.label)} {quote(each.name)}"

@@ -19,7 +19,7 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import ArgumentError, list_names
-from devmod_runtime.tools.bench import measure_elsewhere, plot_format
+from devmod_runtime.tools.bench import combinations, functions_of, measure_elsewhere, plot_format
 from devmod_runtime.tools.inputs import read_counts, split_assignments
 from devmod_runtime.tools.launches import file_settings, open_modules
 
@@ -100,15 +100,9 @@ def command(
         if missing:
             known = dict.fromkeys(name for each in modules.values() for name in each)
             raise ArgumentError(f"there is no file and no function {missing[0]!r}; the functions: {list_names(known)}", argument=missing[0])
-        benchmark = measure_elsewhere(
-            modules,
-            names or None,
-            devices or (None,),
-            values,
-            blocks or (None,),
-            timeout,
-            {**settings, "given": given, "threads": threads, "grid": grid, "repeat": repeat, "warmup": warmup},
-        )
+        functions = functions_of(modules, names or None)
+        settings |= {"functions": functions, "given": given, "threads": threads, "grid": grid, "repeat": repeat, "warmup": warmup}
+        benchmark = measure_elsewhere(combinations(functions, devices or (None,), values, blocks or (None,)), timeout, settings)
         if plot is not None:
             benchmark.plot(plot)
     if as_json:

@@ -26,10 +26,8 @@ def listing(kind: str) -> tuple[list[dict[str, object]], str]:
         return [_description(device) for device in probe(kind)], ""
     except KeyboardInterrupt:
         raise
-    except DevmodError as error:
-        return [], str(error)
     except BaseException as error:  # noqa: BLE001 - as above, also for exceptions that do not derive from Exception
-        return [], describe_error(error)
+        return [], str(error) if isinstance(error, DevmodError) else describe_error(error)
 
 
 def _description(device: Device) -> dict[str, object]:

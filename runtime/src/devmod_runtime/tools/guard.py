@@ -493,7 +493,6 @@ class GuardedProgramCall(CheckedProgramCall):
         return [partial(self._run, step, arrays, stream) for step in self._function.steps]
 
     def _run(self, step: Step, arrays: Mapping[str, Any], stream: Stream) -> None:
-        values = self._shapes.values
         for name, nbytes in step.cleared(self._shapes):
             array = arrays[name]
             base = getattr(array, "_base", None)
@@ -501,7 +500,7 @@ class GuardedProgramCall(CheckedProgramCall):
                 base.assign(0)
             else:
                 clear(getattr(array, "memory", array), nbytes, stream)
-        launch = step.call(stream, step.dims(values), values, arrays, self._scalars, make=partial(GuardedCall, self._zones))
+        launch = step.call(stream, self._shapes.values, arrays, self._scalars, partial(GuardedCall, self._zones))
         try:
             launch.launch()
         except (ArgumentError, LaunchError) as error:

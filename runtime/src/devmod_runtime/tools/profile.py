@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from collections import Counter, deque
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
@@ -414,17 +415,13 @@ class Profile:
                 try:
                     call(record=record)
                 except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-                    self._warn(claim.provider if claim.distribution else "this program", error)
+                    provider = claim.provider if claim.distribution else "this program"
+                    if provider not in self._warned:
+                        self._warned.add(provider)
+                        text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
+                        warnings.warn(escape(f"{text}; the profile hides further errors of the hook"), RuntimeWarning, stacklevel=4)
         finally:
             self._local.passing = False
-
-    def _warn(self, provider: str, error: Exception) -> None:
-        if provider not in self._warned:
-            self._warned.add(provider)
-            import warnings
-
-            text = f"the hook devmod_launch of {provider} failed: {describe_error(error)}. The launch is not affected"
-            warnings.warn(escape(f"{text}; the profile hides further errors of the hook"), RuntimeWarning, stacklevel=5)
 
     def _queued(
         self, action: str, name: str, stream: Stream, nbytes_of: Callable[[], int], original: Callable[..., Any]

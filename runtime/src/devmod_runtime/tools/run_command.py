@@ -85,21 +85,18 @@ Exit status:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     file: str,
     function: str | None,
     arguments: tuple[str, ...],
     threads: str | None,
     grid: str | None,
     block: str | None,
-    device: str | None,
     expect: tuple[str, ...],
-    rtol: float,
-    atol: float,
-    printed: tuple[str, ...],
     save: tuple[str, ...],
     timeout: float | None,
-    guard: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Launch FUNCTION of FILE, a kernel or a program, once with the arguments, each NAME=VALUE. Print its time on the host and the device.
 
@@ -118,23 +115,12 @@ def command(
     sizes: dict[str, Any] = {
         name: read_counts(text, {}, f"--{name}") for name, text in (("threads", threads), ("grid", grid), ("block", block)) if text
     }
-    options = {
-        "function": function,
-        "given": given,
-        "sizes": sizes,
-        "device": device,
-        "expected": expected,
-        "rtol": rtol,
-        "atol": atol,
-        "printed": printed,
-        "saved": saved,
-        "guard": guard,
-    }
+    options |= {"function": function, "given": given, "sizes": sizes, "expected": expected, "saved": saved}
     with plugins_at_work():
         ((result, end),) = launched("devmod_runtime.tools.run", [options], timeout, file_settings([file]))
     if end is not None:
-        advice = _advice(file, function, end, guard)
-        raise DevmodError(f"{function!r} of {file}{f' on {device}' if device else ''}: {describe_launch(end, advice)}", function=function)
+        advice, place = _advice(file, function, end, options["guard"]), f" on {options['device']}" if options["device"] else ""
+        raise DevmodError(f"{function!r} of {file}{place}: {describe_launch(end, advice)}", function=function)
     if as_json:
         print_json(result["report"])
     else:

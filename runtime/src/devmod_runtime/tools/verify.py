@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from contextlib import suppress
 from functools import cache, partial
 from itertools import chain, count
 from math import lcm
@@ -28,6 +29,11 @@ from devmod.backend import BINARY_SERIALIZABLE, loads_own, payload_of, tag_probl
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, GuardError, describe_error, function_not_found
 from devmod.targets import PROGRAM
 from devmod.worker import answer_items, answers
+from devmod_readers.amdgpu import check_code_object, read_code_object
+from devmod_readers.elf import find_damage
+from devmod_readers.nvidia import fatbin_members, index_cubin, read_ptx
+from devmod_readers.spirv import read_module
+from devmod_readers.wgsl import read_wgsl
 from devmod_runtime._module import source_text
 from devmod_runtime.tools.difference import worst_difference
 from devmod_runtime.tools.doctor import device_problems
@@ -56,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, Function, FunctionInfo, Interface, Module
+    from devmod import Device, Function, Interface, Module
     from devmod_runtime.tools.inputs import Arguments
     from devmod_runtime.tools.observed import Methods
 
@@ -66,6 +72,13 @@ _FAULTS = {"write": "writes outside", "read": "reads outside", "unwritten": "unw
 _COMPARED, _ERRORS = ("reference", "agrees", "differs"), ("differs", *_FAULTS.values(), "failed")
 #: The block of a kernel with an open one, if no other candidate has a block; and the most threads of a block for all candidates.
 _OPEN_BLOCK, _MOST_THREADS = (64, 1, 1), 1 << 12
+#: What raises the error of a damaged binary, by its format. SPIR-V is behind TVM's header: a flag, and the number of words.
+_READERS: dict[str, Callable[[Any], object]] = {
+    "spv": lambda data: read_module(bytes(data)[12:]),
+    "cubin": index_cubin,
+    "fatbin": fatbin_members,
+    "hsaco": lambda data: check_code_object(data, [each.symbol for each in read_code_object(data).values()]),
+}
 #: The bytes and the number of the arrays that the steps of a program write, with which its steps are compared one by one.
 _MOST_RECORDED, _MOST_STEPS = 1 << 26, 1024
 
@@ -185,8 +198,7 @@ class Verification:
             candidates += sum(counts.values())
         return f"{candidates} candidate{'s' * (candidates != 1)} compared on {len(devices_used)} device{'s' * (len(devices_used) != 1)}"
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def verify(
@@ -312,34 +324,13 @@ def _parse(module: Module) -> None:
         if fmt in spec.text_formats:
             text = source_text(spec.kind, subject, bytes(data).rstrip(b"\0") if fmt == "ptx" else data)
             if fmt == "wgsl":
-                from devmod_readers.wgsl import read_wgsl
-
                 read_wgsl(text, subject)
             elif fmt == "ptx":
-                from devmod_readers.nvidia import read_ptx
-
                 read_ptx(text)
-        elif fmt == "spv":
-            from devmod_readers.spirv import read_module
-
-            read_module(bytes(data)[12:])  # behind TVM's header: a flag, and the number of words
-        elif fmt == "cubin":
-            from devmod_readers.nvidia import index_cubin
-
-            index_cubin(data)
-        elif fmt == "fatbin":
-            from devmod_readers.nvidia import fatbin_members
-
-            fatbin_members(data)
-        elif fmt == "hsaco":
-            from devmod_readers.amdgpu import check_code_object, read_code_object
-
-            check_code_object(data, [each.symbol for each in read_code_object(data).values()])
-        elif fmt == "so":
-            from devmod_readers.elf import find_damage
-
-            if problem := find_damage(data):
-                raise FormatError(f"{subject} is damaged: {problem}", kind=spec.kind)
+        elif fmt in _READERS:
+            _READERS[fmt](data)
+        elif fmt == "so" and (problem := find_damage(data)):
+            raise FormatError(f"{subject} is damaged: {problem}", kind=spec.kind)
 
 
 # -- Candidates.
@@ -423,7 +414,7 @@ class _Trials:
 
     def of_function(self, name: str, candidates: Sequence[Module]) -> list[_Planned]:
         """Plan the launches of one function."""
-        interfaces = [info.interface for each in candidates if (info := _info(each, name)) is not None and info.interface is not None]
+        interfaces = [found for each in candidates if (found := _interface(each, name)) is not None]
         planned: list[_Planned] = []
         for module, kind, label in _candidates(name, candidates):
             default = default_device(kind)
@@ -460,9 +451,9 @@ class _Trials:
         # The block of a candidate that has none of its own.
         block = self._block or next((block for each in interfaces if (block := each.block or each.default_block)), None)
         kernels = program_kernels(name, module).items() if module.kind == PROGRAM else ()
-        infos = [_info(each, kernel) for kernel, all_ in kernels for each in all_]
-        launched = [each.interface for each in infos if each is not None and each.interface is not None] or interfaces
-        blocks = [_triple(each.block or each.default_block or block or _OPEN_BLOCK) for each in launched]
+        declared = [_interface(each, kernel) for kernel, all_ in kernels for each in all_]
+        launched = [each for each in declared if each is not None] or interfaces
+        blocks = [(*(each.block or each.default_block or block or _OPEN_BLOCK), 1, 1)[:3] for each in launched]
         largest = [min(lcm(*lengths), _MOST_THREADS) for lengths in zip(*blocks, strict=True)] or [*_OPEN_BLOCK]
         launches = [equal_numbers(interfaces), distinct_numbers(interfaces, {*largest, *chain(*blocks)})]
         numbers = [{key: number for key, number in each.numbers.items() if key.partition("[")[0] not in arguments} for each in launches]
@@ -580,10 +571,8 @@ def _outcomes(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"outcome": "error", "text": str(error), "about": about}
     except DeviceNotFoundError as error:
         yield {"outcome": "left out", "text": f"{request['device']}: {error}"}
-    except DevmodError as error:
-        yield {"outcome": "failed", "text": str(error)}
-    except Exception as error:  # noqa: BLE001 - a driver's own, which is the result of this candidate
-        yield {"outcome": "failed", "text": describe_error(error)}
+    except Exception as error:  # noqa: BLE001 - also a driver's own, which is the result of this candidate
+        yield {"outcome": "failed", "text": str(error) if isinstance(error, DevmodError) else describe_error(error)}
 
 
 def _results(
@@ -768,18 +757,13 @@ def _compared(candidate: _Planned, reference: _Planned, rtol: float | None, atol
     return ("not compared", "it writes to no array") if worst is None else ("agrees", f"worst error {worst:.3g}")
 
 
+def _interface(module: Module, name: str) -> Interface | None:
+    with suppress(DevmodError):  # its process has the error
+        return getattr(module.functions.get(name), "interface", None)
+    return None
+
+
 def _load(path: str, dtype: str) -> np.ndarray[Any, Any]:
     """Return an array of a file. NumPy stores types that are not its own, such as bfloat16, without their names."""
     array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
     return array.view(numpy_dtype(dtype)) if array.dtype.type is np.void and not array.dtype.names else array
-
-
-def _triple(block: Sequence[int]) -> tuple[int, ...]:
-    return (*block, 1, 1)[:3]
-
-
-def _info(module: Module, name: str) -> FunctionInfo | None:
-    try:
-        return module.functions.get(name)
-    except DevmodError:
-        return None
