@@ -144,7 +144,7 @@ def large_arrays(device: Any, size: int) -> dict[str, Callable[[], None]]:
         cl.enqueue_copy(queue, y, by_hand(flags.COPY_HOST_PTR))
 
     def in_place() -> None:
-        mapped, _ = cl.enqueue_map_buffer(queue, by_hand(flags.USE_HOST_PTR), cl.map_flags.READ, 0, n, np.float32)
+        mapped: Any = cl.enqueue_map_buffer(queue, by_hand(flags.USE_HOST_PTR), cl.map_flags.READ, 0, (n,), np.dtype("f4"))[0]
         mapped.base.release(queue)
 
     return {
