@@ -68,7 +68,8 @@ LARGE = (1 << 20, 16 << 20)
 MOST_LARGE = {
     ("Intel(R) OpenCL", "arrays of devmod.empty"): {1 << 20: 0.3, 16 << 20: 0.2},
     ("Intel(R) OpenCL", "NumPy's arrays"): {1 << 20: 0.7, 16 << 20: 0.6},
-    ("Portable Computing Language", "arrays of devmod.empty"): {1 << 20: 0.35, 16 << 20: 0.35},
+    # By hand without copies, PoCL takes 0.27 and 0.24 on an Intel core, and 0.49 and 0.30 on AMD's, where a copy costs less.
+    ("Portable Computing Language", "arrays of devmod.empty"): {1 << 20: 0.55, 16 << 20: 0.4},
     ("Portable Computing Language", "NumPy's arrays"): {
         1 << 20: 1.25,
         16 << 20: 1.15,

@@ -378,7 +378,7 @@ class Transformer:
             arrays[name] = self.device.empty(shapes.lengths[name], program.program.declared[name].type)
         for step in program.steps:
             values = [step.value(given, shapes.values, arrays, self.text) for _, given in step.arguments]
-            words = dict(zip(("grid", "block", "threads"), step.dims(shapes.values), strict=True))
+            words = dict(zip(("grid", "block", "threads"), step.dims(shapes.values), strict=True)) if kind != "hexagon" else {}
             self.launches.append((step.function, values, {word: each for word, each in words.items() if each is not None}))
 
     def prepare(self) -> list[Any]:

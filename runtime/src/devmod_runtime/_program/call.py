@@ -203,7 +203,7 @@ class CheckedProgramCall(CheckedCall):
     def run(self) -> Any:
         """Launch, and return the outputs."""
         stream, start = self._stream, perf_counter()
-        in_place = InPlace(stream) if self._uses_in_place and self._device.in_place_from < inf and self._waits() else None
+        in_place = InPlace(stream) if self._uses_in_place and self._waits() else None
         try:
             results = self._outputs(in_place)
         except BaseException as error:
@@ -215,7 +215,9 @@ class CheckedProgramCall(CheckedCall):
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _waits(self) -> bool:
-        """Return whether the call returns after its kernels have ended, in whatever way it passes its host arrays."""
+        """Return whether the call has host arrays that kernels may use, and returns after the kernels have ended however it passes them."""
+        if self._device.in_place_from == inf or (self._returns_device_arrays and not self._has_host_arrays):
+            return False
         arrays = zip(self._function.arguments, self._function.arrays.values(), self._arrays, strict=True)
         return self._must_wait or any(
             bool(value.nbytes and argument.written)
