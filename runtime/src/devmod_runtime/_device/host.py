@@ -97,6 +97,11 @@ class HostView:
         self.staging = None
 
 
+def address_of(data: memoryview) -> int:
+    """Return the address of contiguous memory of the host, which may be read-only."""
+    return int(np.frombuffer(data, np.uint8).__array_interface__["data"][0])
+
+
 def host_view(value: object) -> HostView | None:
     """Return the view of a host array; None if `value` is not a host array.
 

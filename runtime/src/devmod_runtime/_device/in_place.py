@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from threading import RLock
 
 from devmod.errors import DevmodError
+from devmod_runtime._device.host import address_of
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._uninterrupted import start_uninterrupted
 
@@ -14,12 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    import numpy as np
-
     from devmod_runtime._device.host import HostView
     from devmod_runtime._device.stream import Stream
-else:
-    from devmod._util.numpy import np
 
 
 class InPlace:
@@ -43,7 +40,7 @@ class InPlace:
 
         Bytes that a call uses, this one or one of another thread, are copied: for a driver, they are undefined in two objects.
         """
-        start: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+        start = address_of(data)
         if start % self._stream.device.in_place_unit:
             return None
         end = start + data.nbytes

@@ -267,10 +267,10 @@ class CheckedProgramCall(CheckedCall):
 
     def _new_result(self, declared: Any, in_place: InPlace | None) -> tuple[Any, Any]:
         """Return the new array of an output, and the output, which is the host's if kernels use it where it is."""
-        name = declared.name
-        if in_place is not None and not self._returns_device_arrays and self._shapes.nbytes[name] >= self._device.in_place_from:
-            result = in_pages(self._shapes.lengths[name], numpy_dtype(declared.type)) if not declared.format else None
-            if result is not None and (array := self._taken(declared, HostView(result, declared.type), in_place, True)) is not None:
+        is_large = self._shapes.nbytes[declared.name] >= self._device.in_place_from
+        if in_place is not None and is_large and not (declared.format or self._returns_device_arrays):
+            result = in_pages(self._shapes.lengths[declared.name], numpy_dtype(declared.type))
+            if (array := self._taken(declared, HostView(result, declared.type), in_place, True)) is not None:
                 return array, result
         array = self._new(declared)
         return array, array

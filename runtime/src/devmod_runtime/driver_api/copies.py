@@ -11,20 +11,15 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from devmod._util.numpy import np
 from devmod.backend import Once
 from devmod_runtime import Pool
+from devmod_runtime._device.host import address_of as address_of
 from devmod_runtime.driver_api.api import DISABLE_TIMING, HOST, DriverError
 from devmod_runtime.driver_api.handles import Context, Handle
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
 PIECE, SMALL_PIECE = 4 << 20, 64 << 10
 MAX_PENDING = {PIECE: 8, SMALL_PIECE: 32}
-
-
-def address_of(data: memoryview) -> int:
-    """Return the address of contiguous memory of the host, which may be read-only."""
-    return int(np.frombuffer(data, np.uint8).ctypes.data)
 
 
 class _Transfer:
