@@ -23,7 +23,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner pictures performance docs wheels clean
+.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels clean
 
 ##@ Start
 
@@ -93,6 +93,10 @@ gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## o
 
 golden: setup  ## write the golden files anew (after a wanted change of a format; look at the difference)
 	@$(BIN)/python tools/golden.py
+
+digits: setup  ## train the digit classifier of examples/applications/digits again, and write its file
+	@$(BIN)/python -m pip install --quiet scikit-learn
+	@$(BIN)/python examples/applications/digits/train.py
 
 pictures: setup test-setup  ## draw the pictures of docs/ anew: terminals, a plot, the page of devmod view, a trace
 	@$(BIN)/python tools/pictures.py

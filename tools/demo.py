@@ -99,6 +99,8 @@ def main() -> None:
     run(b, "-m", "devmod", "devices")
     step("loading the files, running everything")
     run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT, variables=rocm_emulator())
+    step("a model that tinygrad trained, in one file")
+    run(b, ROOT / "examples" / "applications" / "digits" / "run.py")
     step("done")
     command = b.with_name("devmod").relative_to(ROOT)
     print(f"  the file in the browser: {command} view {(OUT / 'kernels.devmod').relative_to(ROOT)}")
