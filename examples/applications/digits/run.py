@@ -27,9 +27,8 @@ def main(kinds: list[str]) -> None:
             continue
         digits, scores = f(pictures)
         right = int((digits == labels).sum())
-        print(
-            f"  {device.kind}:{device.index}  the first picture is a {digits[0]} ({scores[0].max():.0%}); {right} of {len(labels)} are right"
-        )
+        first = f"the first picture is a {digits[0]} ({scores[0].max():.0%})"
+        print(f"  {device.kind}:{device.index}  {first}; {right} of {len(labels)} are right")
         if right < 0.95 * len(labels):
             raise SystemExit(f"{device}: expected 95 % of the digits to be right")
 
