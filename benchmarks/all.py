@@ -2,7 +2,8 @@
 
     python benchmarks/all.py [name …]
 
-A name selects the benchmarks whose file contains it. The file keeps the figures of the other benchmarks, each with its date and machine;
+A name selects the benchmarks whose file contains it. The file keeps the figures of the other benchmarks, each with its date, its machine
+and the versions of the peers. A second run of one commit on one day adds its ratios: the table has the least, the median and the greatest.
 `make performance` makes the tables and pictures of docs/performance.md from it. Exits with 1 if a benchmark fails or a figure exceeds its
 bound.
 """
@@ -16,10 +17,36 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from timing import FIGURES
 
+#: The distributions beside which a benchmark measures devmod, or on which it runs, by the benchmark's name.
+_OPENCL, _VULKAN, _WEBGPU = ("pyopencl", "pocl-binary-distribution", "intel-opencl-rt"), ("vulkan",), ("wgpu",)
+PEERS: dict[str, Sequence[str]] = {
+    "build": ("slangpy",),
+    "cold_source": _OPENCL,
+    "cuda_compile": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvcc"),
+    "first_result": (*_OPENCL, *_VULKAN, *_WEBGPU),
+    "functions": ("safetensors",),
+    "hexagon": ("ziglang", "numpy"),
+    "host_arrays": (*_OPENCL, *_VULKAN, *_WEBGPU, "numpy"),
+    "launch_cuda": ("cuda-core", "cuda-bindings", "pycuda"),
+    "launch_opencl": _OPENCL,
+    "launch_vulkan": _VULKAN,
+    "launch_webgpu": _WEBGPU,
+    "load_url": ("fsspec",),
+    "lookup": ("stevedore",),
+    "many_shaders": (*_VULKAN, *_WEBGPU),
+    "one_source": ("slangpy", "libclang"),
+    "programs": (*_OPENCL, *_VULKAN, *_WEBGPU),
+    "rocm": ("ziglang",),
+}
 OUT = Path(__file__).resolve().parent.parent / "build" / "figures.json"
 
 
@@ -32,10 +59,31 @@ def machine() -> str:
     return f"{processor}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
+def peers(name: str) -> str:
+    """Return the versions of the peers of a benchmark that are installed."""
+    found = []
+    for peer in PEERS.get(name, ()):
+        with suppress(PackageNotFoundError):
+            found.append(f"{peer} {version(peer)}")
+    return ", ".join(found)
+
+
+def add_run(run: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """Return a run whose ratios have those of earlier runs beside them, if these measured the same commit on the same day and machine."""
+    if any(run[key] != earlier.get(key) for key in ("commit", "date", "machine", "peers")):
+        return run
+    before = {(row["what"], row["of"]): row.get("runs", [row["ratio"]]) for row in earlier["figures"] if "ratio" in row}
+    for row in run["figures"]:
+        if "ratio" in row and (ratios := before.get((row["what"], row["of"]))):
+            row["runs"] = [*ratios, row["ratio"]]
+    return run
+
+
 def main(names: list[str]) -> int:
     """Run the benchmarks, print the table and write the file; return the exit code."""
     files = [path for path in sorted(Path(__file__).parent.glob("bench_*.py")) if not names or any(name in path.stem for name in names)]
     failed, rows = [], []
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=OUT.parent.parent, capture_output=True, text=True, check=False).stdout.strip()
     written = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
     for path in files:
         print(f"\n== {path.name}", flush=True)
@@ -45,16 +93,20 @@ def main(names: list[str]) -> int:
             if subprocess.run([sys.executable, path], env=os.environ | {FIGURES: str(figures)}, check=False).returncode:
                 failed.append(path.name)
             found = [json.loads(line) for line in figures.read_text(encoding="utf-8").splitlines()]
-        rows += [row for row in found if "ratio" in row]
         if found:
-            written[path.stem.removeprefix("bench_")] = {"date": f"{datetime.date.today()}", "machine": machine(), "figures": found}
+            name = path.stem.removeprefix("bench_")
+            run = {"date": f"{datetime.date.today()}", "machine": machine(), "peers": peers(name), "commit": commit, "figures": found}
+            written[name] = add_run(run, written.get(name, {}))
+        rows += [row for row in found if "ratio" in row]
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     width = max((len(row["what"]) for row in rows), default=0)
     print(f"\n{'':{width}}  {'ratio':>7} {'most':>6}")
     for row in rows:
         over = "  over" if row["ratio"] > row["most"] else ""
-        print(f"{row['what']:{width}}  {row['ratio']:7.3g} {row['most']:6g}  of {row['of']}{over}")
+        runs = row.get("runs", [])
+        spread = f"  {len(runs)} runs: {min(runs):.3g}, {median(runs):.3g}, {max(runs):.3g}" if runs else ""
+        print(f"{row['what']:{width}}  {row['ratio']:7.3g} {row['most']:6g}  of {row['of']}{over}{spread}")
     print("\n" + (f"Failed: {', '.join(failed)}" if failed else "All within the bounds."))
     return int(bool(failed))
 

@@ -2,11 +2,12 @@
 
     python benchmarks/bench_launch_cuda.py [--rounds 201] [--launches 200]
 
-The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is made beforehand. Its arguments are its
-own buffers and a NumPy scalar; a row of its own has the buffers' addresses as ints, which it takes faster and cannot check. Without a GPU
-the driver is the stand-in driver of the tests, whose launches return at once: the figures are the host's side alone. devmod opens the
-driver by ctypes in one process and with pycuda in another; cuda.core is in both. The contenders take turns in each round. The figures are
-medians over the rounds. Exits with 1 when a ratio is over its bound.
+The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is made beforehand. Its arguments are its own
+buffers and a NumPy scalar; a row of its own has the buffers' addresses as ints, which it takes faster and cannot check. A prepared launch
+is beside the driver's function in cuda.bindings, with arguments that were packed before. Without a GPU the driver is the stand-in driver of
+the tests, whose launches return at once: the figures are the host's side alone. devmod opens the driver by ctypes in one process and with
+pycuda in another; cuda.core is in both. The contenders take turns in each round. The figures are medians over the rounds. Exits with 1 when
+a ratio is over its bound.
 
 With DEVMOD_TEST_CUDA=hardware the driver is the real one. The queue is emptied after each turn, outside of the measurement, and CuPy's
 RawKernel is a further contender if it is installed. A contender that fails does not stop the others.
@@ -15,6 +16,7 @@ RawKernel is a further contender if it is installed. A contender that fails does
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import statistics
@@ -30,11 +32,14 @@ from vendor_driver import ADD, VendorDriver
 DRIVER = VendorDriver("cuda")
 N = 64
 UNIT, ADDRESSES = "cuda.core, launch with buffers", "cuda.core, launch with addresses as ints"
+DIRECT = "cuda.bindings, arguments packed before"
 CUPY = "CuPy, RawKernel"
 PREPARED, GENERAL = "devmod, prepared", "devmod, general call"
 DRIVERS = ("ctypes", "pycuda")
-#: The most that a contender may cost, in units of cuda.core's launch: on the stand-in driver, and on a GPU.
-STANDIN = {"ctypes": {PREPARED: 0.8, GENERAL: 2.75}, "pycuda": {PREPARED: 1.1, GENERAL: 2.75}}
+#: What a contender is compared with, if not with cuda.core's launch: that takes its arguments anew.
+PEERS = {PREPARED: DIRECT}
+#: The most that a contender may cost, in units of its peer: on the stand-in driver, and on a GPU.
+STANDIN = {PREPARED: 0.9, GENERAL: 2.75}
 HARDWARE = {PREPARED: 1.0, GENERAL: 1.5}
 Loop = Callable[[int], None]
 
@@ -48,6 +53,7 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
     function = module["add"]
     a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
     prepared = function.bind(a, b, c, N, grid=1, block=N)
+    from cuda.bindings import driver
     from cuda.core import Device, LaunchConfig, ObjectCode, launch
 
     core = Device(0)
@@ -69,6 +75,14 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
         for _ in range(launches):
             launch(stream, config, kernel, x, y, z, count)
 
+    values = (*(ctypes.c_void_p(each) for each in (x, y, z)), ctypes.c_int(N))
+    packed = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))
+    handle, queue, addresses = driver.CUfunction(int(kernel.handle)), driver.CUstream(int(stream.handle)), ctypes.addressof(packed)
+
+    def call_bindings(launches: int, _: object = (packed, values)) -> None:  # the driver reads them
+        for _ in range(launches):
+            driver.cuLaunchKernel(handle, 1, 1, 1, N, 1, 1, 0, queue, addresses, 0)
+
     def call_prepared(launches: int) -> None:
         for _ in range(launches):
             prepared()
@@ -77,7 +91,13 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
         for _ in range(launches):
             function(a, b, c, N, grid=1, block=N)
 
-    loops: dict[str, Loop] = {UNIT: call_core, ADDRESSES: call_core_with_addresses, PREPARED: call_prepared, GENERAL: call_devmod}
+    loops: dict[str, Loop] = {
+        UNIT: call_core,
+        ADDRESSES: call_core_with_addresses,
+        DIRECT: call_bindings,
+        PREPARED: call_prepared,
+        GENERAL: call_devmod,
+    }
     if DRIVER.on_hardware():
         loops |= cupy_loop()
 
@@ -151,13 +171,14 @@ def main() -> int:
             over = True
             continue
         medians = json.loads(process.stdout)
-        bounds = HARDWARE if DRIVER.on_hardware() else STANDIN[driver]
+        bounds = HARDWARE if DRIVER.on_hardware() else STANDIN
         print(f"with {driver}")
         for name, median in medians.items():
-            ratio, most = median / medians[UNIT], bounds.get(name)
+            peer = PEERS.get(name, UNIT)
+            ratio, most = median / medians[peer], bounds.get(name)
             record(f"A CUDA launch {DRIVER.place()}", name, median, "µs", column=f"with {driver}")
-            is_over = most is not None and check(f"CUDA with {driver}, {name}", ratio, most, of=UNIT)
-            if CUPY in medians and most is not None:
+            is_over = most is not None and check(f"CUDA with {driver}, {name}", ratio, most, of=peer)
+            if CUPY in medians and name == GENERAL and most is not None:
                 is_over |= check(f"CUDA with {driver}, {name}", median / medians[CUPY], most, of=CUPY)
             over |= is_over
             print(f"  {name:<44} {median:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if is_over else ''}")

@@ -201,7 +201,6 @@ def contenders() -> dict[str, Callable[[], None]]:
 PROMISED = (
     ("devmod, prepared", "by hand, one recorded", 1.15),
     ("devmod, plain call", "by hand, recorded each time", 0.7),
-    ("devmod, 64 in a batch", "by hand, 64 submissions", 0.5),
     ("devmod, 64 in a batch", "by hand, 64 recorded, one submission", 1.1),
 )
 

@@ -144,25 +144,25 @@ def measure(count: int, processes: int, base: Path) -> dict[str, list[float]]:
 
 def report(count: int, found: dict[str, list[float]]) -> bool:
     """Print one table. Return whether a figure exceeds its bound."""
-    peer = found["importlib.metadata"][1]
     over = False
     print(f"\n{count} other distributions, index warm; lower quartiles")
     print(f"  {'':46}{'ms':>9}{'of importlib.metadata':>24}{'at most':>10}")
 
-    def row(name: str, took: float, most: float | None = None) -> None:
+    def row(name: str, took: float, most: float | None = None, number: str = "first") -> None:
         nonlocal over
+        peer = found["importlib.metadata"][1 if number == "first" else 2]
         record("Looking up a kind", name.removesuffix(", its cache warm"), took, "ms", column=f"beside {count:,} distributions")
         if most is not None:
-            over |= check(f"{name}, beside {count} distributions", took / peer, most, of="importlib.metadata, first look-up")
+            over |= check(f"{name}, beside {count} distributions", took / peer, most, of=f"importlib.metadata, {number} look-up")
         print(f"  {name:46}{took:9.4f}{took / peer:24.5f}{'' if most is None else f'{most:.5f}':>10}")
 
     first = FIRST.get(count)
     row("devmod, first look-up, hit", found["hit"][0], first)
     row("devmod, first look-up, miss of a known kind", found["miss, known"][0], first)
     row("devmod, first look-up, miss of an unknown kind", found["miss, unknown"][0], first)
-    row("devmod, second look-up, hit", found["hit"][1], SECOND)
+    row("devmod, second look-up, hit", found["hit"][1], SECOND, "second")
     row("devmod, second look-up, miss", found["miss, unknown"][1])
-    row("importlib.metadata, first look-up", peer)
+    row("importlib.metadata, first look-up", found["importlib.metadata"][1])
     row("importlib.metadata, second look-up", found["importlib.metadata"][2])
     row("importlib.metadata, its import", found["importlib.metadata"][0])
     if "stevedore" in found:

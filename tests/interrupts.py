@@ -10,6 +10,8 @@ import random
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +20,35 @@ import numpy as np
 import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod_runtime import _fork
+from devmod_runtime._device import in_place
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = {
-    "opencl": "__kernel void bump(__global unsigned *x) { x[get_global_id(0)] += 1; }",
-    "vulkan": "#version 450\nlayout(local_size_x = 64) in;\nlayout(set = 0, binding = 0) buffer X { uint x[]; };\n"
-    "void main() { x[gl_GlobalInvocationID.x] += 1u; }\n",
-    "webgpu": "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n"
-    "@compute @workgroup_size(64) fn bump(@builtin(global_invocation_id) i: vec3<u32>) { x[i.x] += 1u; }\n",
-    "metal": "#include <metal_stdlib>\nusing namespace metal;\n"
-    "kernel void bump(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] += 1; }\n",
-    "cuda": 'extern "C" __global__ void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n',
-    "rocm": 'extern "C" __global__ void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n',
-    "hexagon": "void bump(unsigned *x, int n) { for (int i = 0; i < n; i++) x[i] += 1; }\n",
-    "host": "void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n",
+    "opencl": "__kernel void add(__global unsigned *y, __global const unsigned *x) { y[get_global_id(0)] += x[get_global_id(0)]; }",
+    "vulkan": "#version 450\nlayout(local_size_x = 64) in;\nlayout(set = 0, binding = 0) buffer Y { uint y[]; };\n"
+    "layout(set = 0, binding = 1) readonly buffer X { uint x[]; };\nvoid main() { y[gl_GlobalInvocationID.x] += x[gl_GlobalInvocationID.x]; }\n",
+    "webgpu": "@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n"
+    "@group(0) @binding(1) var<storage, read> x: array<u32>;\n"
+    "@compute @workgroup_size(64) fn add(@builtin(global_invocation_id) i: vec3<u32>) { y[i.x] += x[i.x]; }\n",
+    "metal": "#include <metal_stdlib>\nusing namespace metal;\nkernel void add(device uint *y [[buffer(0)]], "
+    "device const uint *x [[buffer(1)]], uint i [[thread_position_in_grid]]) { y[i] += x[i]; }\n",
+    "cuda": 'extern "C" __global__ void add(unsigned *y, const unsigned *x) { int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] += x[i]; }\n',
+    "rocm": 'extern "C" __global__ void add(unsigned *y, const unsigned *x) { int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] += x[i]; }\n',
+    "hexagon": "void add(unsigned *y, const unsigned *x, int n) { for (int i = 0; i < n; i++) y[i] += x[i]; }\n",
+    "host": "void add(unsigned *y, const unsigned *x) { int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] += x[i]; }\n",
 }
 BLOCK = 64
+PARAMS = [Param("y", "buffer", "uint32", "rw", 0), Param("x", "buffer", "uint32", "r", 1)]
+#: The elements of the longest array.
+MOST = 200 * BLOCK
 #: The most interrupts of the first use of a driver.
 OPENINGS = 20
 
 
 def module_of(kind: str) -> Any:
-    """A new module with the function `bump`, which adds 1 to each element."""
+    """A new module with the function `add`, which adds an array to another one."""
     if kind == "vulkan":
-        return devmod.compile(SOURCES[kind], "vulkan", name="bump")
+        return devmod.compile(SOURCES[kind], "vulkan", name="add")
     if kind in ("opencl", "webgpu"):
         return devmod.compile(SOURCES[kind], kind)
     if kind == "cuda":
@@ -50,7 +57,7 @@ def module_of(kind: str) -> Any:
         return devmod.compile(SOURCES[kind], "rocm -arch=gfx1100", language="HIP")
     if kind == "hexagon":
         return devmod.compile(SOURCES[kind], "hexagon -arch=v66", language="C")
-    info = FunctionInfo("bump", ["handle"], ["blockIdx.x", "threadIdx.x"], (), Interface([Param("x", "buffer", "uint32", "rw", 0)]))
+    info = FunctionInfo("add", ["handle"] * 2, ["blockIdx.x", "threadIdx.x"], (), Interface(PARAMS))
     if kind == "metal":
         if sys.platform != "darwin":
             sys.path[:0] = [str(ROOT / "plugins" / "devmod-metal" / "tests"), str(ROOT / "simulators" / "src")]
@@ -58,10 +65,10 @@ def module_of(kind: str) -> Any:
 
             from devmod_metal import _device
 
-            KERNELS["bump"] = _bump
+            KERNELS["add"] = _add
             if not _device._opened:
                 _device._opened.append(Driver(Double()))  # type: ignore[arg-type]  # as good as a driver
-        return devmod.create("metal", {"bump": SOURCES[kind].encode()}, "metal", {"bump": info})
+        return devmod.create("metal", {"add": SOURCES[kind].encode()}, "metal", {"add": info})
     sys.path.insert(0, str(ROOT / "examples" / "devmod-host" / "src"))
     import devmod_host
     from devmod_host.target import SPEC
@@ -69,18 +76,11 @@ def module_of(kind: str) -> Any:
     devmod.register("devmod.targets", "host", SPEC, replace=True)
     devmod.register("devmod.create", "host", devmod_host.create, replace=True)
     devmod.register("devmod.device", "host", devmod_host.devices, replace=True)
-    return devmod.create("host", SOURCES[kind].encode(), "c", {"bump": info})
+    return devmod.create("host", SOURCES[kind].encode(), "c", {"add": info})
 
 
-def call_of(array: Any) -> tuple[list[Any], dict[str, int]]:
-    """The arguments and the keywords of a call of `bump`."""
-    if array.device.kind == "hexagon":
-        return [array, array.shape[0]], {}
-    return [array], {"grid": array.shape[0] // BLOCK, "block": BLOCK}
-
-
-def _bump(arguments: dict[str, Any], _: object, threads: Any) -> None:
-    arguments["x"][: threads[0]] += 1
+def _add(arguments: dict[str, Any], _: object, threads: Any) -> None:
+    arguments["y"][: threads[0]] += arguments["x"][: threads[0]]
 
 
 class Driver:
@@ -137,22 +137,40 @@ class Storm:
         self.entries: list[Entry] = []
         self.number = 0
         self.steps = 0
+        #: The calls with host arrays, and what they read.
+        self.calls = 0
+        self.host = devmod.empty(3 * MOST, "uint32")
+        self.host[:] = np.random.default_rng(seed).integers(0, 1 << 32, len(self.host))
+        #: The host arrays of calls that an interrupt may have ended, before and after the call.
+        self.interrupted: list[Any] = []
+        self.pool, self.ended = ThreadPoolExecutor(1), threading.Event()
+        if kind == "metal":  # the interrupts of `Driver` are those of one thread
+            self.ended.set()
+
+    def arguments(self, array: Any, added: Any = None) -> dict[str, Any]:
+        """Return the arguments of a call of `add`, which adds ones by default."""
+        extent = {"n": array.shape[0]} if self.kind == "hexagon" else {"grid": array.shape[0] // BLOCK, "block": BLOCK}
+        return {"y": array, "x": self.ones if added is None else added, **extent}
 
     def open(self) -> None:
         """The first use of the driver. An interrupt may land anywhere in it."""
         self.device = devmod.device(self.kind)
-        self.function = self.module["bump"]
+        if self.chosen.random() < 0.7 and self.device.in_place_from != inf:
+            self.device.in_place_from = 1
+        self.function = self.module["add"]
+        step = "add(y=y, x=x, n=n)" if self.kind == "hexagon" else f"add(y=y, x=x, grid=n // {BLOCK}, block={BLOCK})"
+        self.program = devmod.program("program", self.module, inputs=["x: uint32[n]"], updates=["y: uint32[n]"], steps=[step])["program"]
         self.stream = self.device.default_stream
+        self.ones = self.device.from_numpy(np.ones(MOST, "uint32"))
         array = self.device.from_numpy(np.zeros(BLOCK, "uint32"))
-        arguments, keywords = call_of(array)
-        self.function(*arguments, **keywords)
+        self.function(**self.arguments(array))
         assert array.numpy().tolist() == [1] * BLOCK
 
     def step(self) -> None:
         """One random step. An interrupt may land anywhere in it."""
         self.steps += 1
         entries, chosen = self.entries, self.chosen
-        what = chosen.randrange(12) if len(entries) > 3 else 0
+        what = chosen.randrange(14) if len(entries) > 3 else 0
         if what <= 2:
             self.number += 1
             value = self.number * 1000
@@ -173,12 +191,13 @@ class Storm:
                     self.launch(entry)
         elif what == 7:
             entry = chosen.choice(entries)
-            arguments, keywords = call_of(entry.array)
-            entry.launch = self.function.bind(*arguments, **keywords, stream=self.device.default_stream)
+            entry.launch = self.function.bind(**self.arguments(entry.array), stream=self.device.default_stream)
         elif what == 8:
             self.copy(chosen.choice(entries))
         elif what == 9:
             self.read(chosen.choice(entries))
+        elif what <= 11:
+            self.call(chosen, self.stream, self.interrupted)
         else:
             self.launch(chosen.choice(entries))
 
@@ -208,6 +227,41 @@ class Storm:
         assert (host == host[0]).all(), sorted(set(host.tolist()))[:4]
         assert entry.value <= host[0] <= entry.value + entry.doubtful, (host[0], entry.value, entry.doubtful)
 
+    def call(self, chosen: random.Random, stream: Any, interrupted: list[Any]) -> None:
+        """Call with views of host arrays, aligned or not, strided, read-only or both. The result is NumPy's."""
+        self.check_interrupted(interrupted)
+        size = BLOCK * chosen.choice((1, 2, 16, 200))
+        start, other, step, other_step = (chosen.choice(each) for each in ((0, 1, 32, MOST), (0, 1, 32), (1, 1, 2), (1, 1, 2)))
+        # Calls of both threads read the same memory: some parts of it twice, from other places.
+        x = self.host[start:][: size * step : step]
+        y = devmod.empty(2 * size + 32, "uint32")[other:][: size * other_step : other_step]
+        x.flags.writeable = chosen.random() < 0.5
+        y[:] = before = chosen.randrange(1 << 32)
+        after = x + y
+        self.calls += 1
+        if chosen.random() < 0.5:  # else the call alone has the array
+            interrupted.append((y, before, after))
+        if chosen.random() < 0.5:
+            self.program(x, y, stream=stream)
+        else:
+            self.function(**self.arguments(y, x), stream=stream)
+        assert (y == after).all()
+        interrupted.clear()
+
+    def check_interrupted(self, interrupted: list[Any]) -> None:
+        """Check that arrays of interrupted calls have their old or their new elements when the kernels have ended."""
+        if interrupted:
+            self.device.synchronize()
+            for y, before, after in interrupted:
+                assert ((y == before) | (y == after)).all(), (y, before, after)
+            interrupted.clear()
+
+    def call_until_end(self) -> None:
+        """Call in another thread, which no interrupt reaches."""
+        chosen, stream = random.Random(self.number), self.device.stream()
+        while not self.ended.is_set():
+            self.call(chosen, stream, [])
+
     def wait_for_other_streams(self, entry: Entry) -> None:
         """Wait for launches that are not on the stream of copies."""
         if getattr(entry, "stream", self.device.default_stream) is not self.device.default_stream:
@@ -222,8 +276,7 @@ class Storm:
         if entry.launch is not None and self.stream is self.device.default_stream:
             entry.launch()
         else:
-            arguments, keywords = call_of(entry.array)
-            self.function(*arguments, **keywords, stream=self.stream)
+            self.function(**self.arguments(entry.array), stream=self.stream)
         entry.value, entry.doubtful = entry.value + 1, entry.doubtful - 1
 
 
@@ -256,6 +309,7 @@ def run(kind: str, seed: int, interrupts: int) -> str:
         if not opened:
             storm.open()
             armed, opened = False, True
+            storm.other = storm.pool.submit(storm.call_until_end)
         while armed:
             storm.step()
 
@@ -269,37 +323,36 @@ def run(kind: str, seed: int, interrupts: int) -> str:
             pass
         except BaseException:
             armed = False
+            storm.ended.set()
             raise
     signal.setitimer(signal.ITIMER_REAL, 0)
     check(storm)
-    return f"{kind} seed {seed}: {landed} interrupts, {storm.steps} steps, {storm.number} arrays, {lost} lost in finalizers"
+    counts = f"{storm.steps} steps, {storm.number} arrays, {storm.calls} calls with host arrays"
+    return f"{kind} seed {seed}: {landed} interrupts, {counts}, {lost} lost in finalizers"
 
 
 def check(storm: Storm) -> None:
     """Check that no lock is held, that every array holds its own, and that new ones can be had."""
-    held: list[object] = []
+    storm.ended.set()
+    storm.other.result()
+    storm.check_interrupted(storm.interrupted)
+    while in_place._calls:  # other threads wait for the kernels of interrupted calls
+        storm.device.synchronize()
 
-    def look() -> None:
-        for reference in tuple(_fork._locks):
-            lock = reference()
-            if lock is not None and not lock.acquire(timeout=300):
-                held.append(lock)
-            elif lock is not None:
-                lock.release()
+    def look(lock: Any) -> None:
+        assert lock is None or lock.acquire(timeout=300), lock
+        if lock is not None:
+            lock.release()
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert held == []
+    list(storm.pool.map(look, [reference() for reference in tuple(_fork._locks)]))
     storm.device.synchronize()
     for entry in storm.entries:
         entry.check()
     places = [(entry.array.memory.buffer, entry.array.memory.offset) for entry in storm.entries if storm.kind == "vulkan"]
     assert len(set(places)) == len(places)
     fresh = storm.device.from_numpy(np.zeros(BLOCK, "uint32"))
-    arguments, keywords = call_of(fresh)
-    module_of(storm.kind)["bump"](*arguments, **keywords)
-    storm.function(*arguments, **keywords)
+    module_of(storm.kind)["add"](**storm.arguments(fresh))
+    storm.function(**storm.arguments(fresh))
     assert fresh.numpy().tolist() == [2] * BLOCK
     for entry in storm.entries:
         entry.check()

@@ -12,10 +12,12 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import performance  # noqa: E402
 
+CALLING = {"what": "calling", "ratio": 3, "most": 2, "of": "a call", "runs": [1.5, 1.4, 3]}
 RUNS = {
     "peers": {
         "date": "2026-11-22",
         "machine": "a box",
+        "peers": "peer 1.0",
         "figures": [
             {"note": "Peer 1.0."},
             {"table": "A call", "row": "devmod", "value": 0.123, "unit": "µs", "column": 64},
@@ -25,6 +27,7 @@ RUNS = {
         ],
     },
     "save": {"date": "2026-11-21", "machine": "a box", "figures": [{"what": "saving", "ratio": 1.013, "most": 1.5, "of": "a write"}]},
+    "runs": {"date": "2026-11-21", "machine": "a box", "peers": "peer 1.0, other 2", "figures": [CALLING]},
     "load": {"date": "2026-11-21", "machine": "a box", "figures": [{"what": "opening", "ratio": 0.2, "most": 0.00003, "of": "a read"}]},
 }
 
@@ -33,8 +36,8 @@ def test_a_recorded_table_has_its_columns_and_its_origin() -> None:
     page = performance.fill("a\n<!-- table: A call -->\nold\n<!-- end -->\nb <!-- table: An import -->\n<!-- end -->\n", RUNS)
     assert page == (
         "a\n<!-- table: A call -->\n\n| µs | 64 B | 16 MiB |\n| --- | --: | --: |\n| devmod | 0.12 | 15,600 |\n| peer |  | 96.5 |\n"
-        "\n*2026-11-22, a box*\n\n<!-- end -->\n"
-        "b <!-- table: An import -->\n\n|  | ms |\n| --- | --: |\n| devmod | 0 |\n\n*2026-11-22, a box*\n\n<!-- end -->\n"
+        "\n*2026-11-22, a box; peer 1.0*\n\n<!-- end -->\n"
+        "b <!-- table: An import -->\n\n|  | ms |\n| --- | --: |\n| devmod | 0 |\n\n*2026-11-22, a box; peer 1.0*\n\n<!-- end -->\n"
     )
     assert performance.fill(page, RUNS) == page
 
@@ -50,6 +53,11 @@ def test_a_table_of_bounds_has_the_ratios_of_its_benchmarks() -> None:
         "<!-- bounds: save absent load/open save/open -->\n\n| what | ratio | at most | of |\n| --- | --: | --: | --- |\n| saving | 1.01 | 1.5 | a write |\n| opening | **over:** 0.2 | 0.00003 | a read |\n"
         "\n*2026-11-21, a box*\n\n<!-- end -->\n"
     )
+
+
+def test_a_table_of_bounds_has_the_spread_of_several_runs_and_the_versions_of_the_peers() -> None:
+    expected = "| calling | 1.5 (1.4 to 3) | 2 | a call |\n\n*2026-11-21, a box; peer 1.0, other 2*\n"
+    assert expected in performance.fill("<!-- bounds: runs -->\n<!-- end -->\n", RUNS)
 
 
 def test_a_table_without_figures_stays_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:

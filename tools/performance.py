@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from environments import ROOT
@@ -63,8 +64,8 @@ class Table(NamedTuple):
 
 
 def origin(run: Mapping[str, Any]) -> str:
-    """Return the line below a table: the date and the machine of a run."""
-    return f"{run['date']}, {run['machine']}"
+    """Return the line below a table: the date and the machine of a run, and the versions of the peers."""
+    return "; ".join(filter(None, (f"{run['date']}, {run['machine']}", run.get("peers"))))
 
 
 def tables(runs: Mapping[str, Any]) -> dict[str, Table]:
@@ -102,6 +103,14 @@ def ratio(value: float) -> str:
     return f"{value:.3g}" if value >= 1e-4 else f"{value:.7f}".rstrip("0")
 
 
+def ratio_cell(check: Mapping[str, Any]) -> str:
+    """Return the ratio of a row: the median of several runs, with the least and the greatest if they differ by more than a fifth."""
+    runs = check.get("runs", [check["ratio"]])
+    least, middle, greatest = min(runs), median(runs), max(runs)
+    over = "**over:** " if middle > check["most"] else ""
+    return f"{over}{ratio(middle)}" + (f" ({ratio(least)} to {ratio(greatest)})" if greatest > 1.2 * abs(least) else "")
+
+
 def markdown(rows: Iterable[Sequence[str]]) -> str:
     """Return a table: the first row is its head, and all columns but the first have numbers."""
     head, *others = rows
@@ -122,18 +131,18 @@ def table_text(table: Table) -> str:
 def bounds_text(names: Sequence[str], runs: Mapping[str, Any]) -> str:
     """Return the table of ratios of some benchmarks, or "" without figures."""
     rows = [["what", "ratio", "at most", "of"]]
-    origins: list[str] = []
+    origins: dict[str, list[str]] = {}  # the versions of the peers by the date and the machine
     for name, _, begin in (each.partition("/") for each in names):
         run = runs.get(name, {"figures": ()})
         checks = [each for each in run["figures"] if "ratio" in each and each["what"].startswith(begin)]
         for each in checks:
-            over = "**over:** " if each["ratio"] > each["most"] else ""
-            rows.append([each["what"], over + ratio(each["ratio"]), ratio(each["most"]), each["of"]])
-        if checks and origin(run) not in origins:
-            origins.append(origin(run))
+            rows.append([each["what"], ratio_cell(each), ratio(each["most"]), each["of"]])
+        if checks:
+            origins.setdefault(origin({**run, "peers": ""}), []).extend(filter(None, run.get("peers", "").split(", ")))
     if not origins:
         return ""
-    return markdown(rows).replace("--: |\n", "--- |\n", 1) + "".join(f"\n*{each}*\n" for each in origins)
+    lines = ["; ".join(filter(None, (place, ", ".join(dict.fromkeys(peers))))) for place, peers in origins.items()]
+    return markdown(rows).replace("--: |\n", "--- |\n", 1) + "".join(f"\n*{each}*\n" for each in lines)
 
 
 def fill(page: str, runs: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -275,17 +276,5 @@ def test_calls_at_random(everywhere: Any, kernels: Any) -> None:
             kernels["sum"](*inputs, out, grid=count, block=1, stream=stream)
             assert (out == expected).all()
 
-    failures: list[BaseException] = []
-
-    def guarded(seed: int) -> None:
-        try:
-            run(seed)
-        except BaseException as error:  # the test raises it
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(seed,)) for seed in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not failures, failures[0]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))

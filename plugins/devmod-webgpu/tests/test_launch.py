@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -912,6 +913,27 @@ print((array.numpy() == np.arange(64)).all(), all((each == np.arange(64)).all() 
 @pytest.mark.row("R37")
 def test_an_interrupt_of_a_wait_leaves_started_reads_valid(device: Any) -> None:
     assert python(INTERRUPT + LOST_MAP) == "interrupted\nTrue True\n"
+
+
+@pytest.mark.row("R37")
+def test_no_buffer_is_mapped_while_a_launch_is_submitted(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission calls the callbacks of other threads: an interrupt of one would be lost, and its thread would wait for ever."""
+    import wgpu
+
+    launch = add.bind(*(device.zeros(64, "float32") for _ in range(3)), 64, threads=64)
+    read = threading.Thread(target=device.zeros(64, "float32").copy_to(np.zeros(64, "float32"), wait=False).synchronize)
+    is_mapped, submit, map_sync = threading.Event(), type(device.gpu.queue).submit, wgpu.GPUBuffer.map_sync
+
+    def submit_late(queue: Any, commands: Any) -> None:
+        if read.ident is None:
+            read.start()
+            assert not is_mapped.wait(0.3)
+        submit(queue, commands)
+
+    monkeypatch.setattr(type(device.gpu.queue), "submit", submit_late)
+    monkeypatch.setattr(wgpu.GPUBuffer, "map_sync", lambda *args: (is_mapped.set(), map_sync(*args))[1])
+    launch()
+    read.join()
 
 
 LATE_SUBMISSION = """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from threading import Lock
+from threading import Lock, RLock
 from typing import NamedTuple
 
 from devmod.backend import FEATURES
@@ -72,6 +72,8 @@ class Clear(NamedTuple):
 #: later operations of any stream follow it, also after an interrupt.
 _submissions: deque[Dispatch | Clear | tuple[Any, Sequence[Any]]] = deque()
 _submissions_lock = fork_safe(Lock())
+#: What a thread holds that submits directly.
+_submit_lock = fork_safe(RLock())
 #: The launches of a batch that are submitted together. More would only keep memory, and the device idle.
 _MOST_TOGETHER = 1024
 
@@ -178,15 +180,16 @@ def submit(device: Any, commands: Sequence[Any]) -> None:
     """Submit command buffers.
 
     wgpu then calls the callbacks of finished operations of all threads. An interrupt of such a callback would be lost, and the thread that
-    waits for it would never continue.
+    waits for it would never continue. So no operation with a callback begins in another thread while this one submits.
     """
     if _submissions:
         end_submissions()  # an error of theirs is raised before these commands are queued
-    if has_uninterrupted_calls():
-        _submissions.append((device, commands))
-        call_uninterrupted(_submit_all)
-    else:
-        device.queue.submit(commands)
+    with _submit_lock:
+        if not has_uninterrupted_calls():
+            device.queue.submit(commands)
+            return
+    _submissions.append((device, commands))
+    call_uninterrupted(_submit_all)
 
 
 def gather(entry: Dispatch | Clear, batches: Collection[object]) -> None:
@@ -266,16 +269,18 @@ def wait(device: Any) -> None:
     # buffers, and frees the encoder's memory.
     device.queue.submit([device.create_command_encoder().finish()])
     # wgpu 0.32 cannot call GPUQueue.on_submitted_work_done: its callback does not have the signature that the library expects.
-    poll = getattr(device, "_poll_wait", None)
-    if poll is not None:
-        poll()
-        return
-    usage = wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-    device.queue.read_buffer(device.create_buffer(size=4, usage=usage), 0, 4)
+    if hasattr(device, "_poll_wait"):
+        device._poll_wait()
+    else:
+        usage = wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        device.queue.read_buffer(device.create_buffer(size=4, usage=usage), 0, 4)
 
 
 def map_submitted(buffer: Any) -> None:
-    """Wait for the submitted copies to a buffer, and map it for reading."""
+    """Wait for the submitted copies to a buffer, and map it for reading. `call_uninterrupted` executes it."""
+    # The thread that submits may wait for this one: in the handler of a signal.
+    if _submit_lock.acquire(timeout=1):
+        _submit_lock.release()
     try:
         buffer.map_sync("READ_NOSYNC")  # as wgpu's own `read_buffer`: without one more submission
     except ValueError:  # of another version
@@ -292,21 +297,18 @@ def never_release(device: Any) -> None:
 
 def timestamp_period(queue: Any) -> float:
     """Return the nanoseconds of one timestamp tick. WebGPU specifies 1; wgpu-native returns the driver's ticks."""
-    try:
+    period = 0.0
+    with contextlib.suppress(AttributeError, ImportError, TypeError):
         from wgpu.backends.wgpu_native import lib
 
         period = float(lib.wgpuQueueGetTimestampPeriod(queue._internal))
-    except (AttributeError, ImportError, TypeError):
-        return 1.0
     return period if period > 0 else 1.0
 
 
 def pass_times(query: Any, last: int | None = None) -> Any:
     """Return the ``timestamp_writes`` of a compute pass: its start is query 0, and its end `last`."""
-    writes = {"query_set": query, "beginning_of_pass_write_index": 0}
-    if last is not None:
-        writes["end_of_pass_write_index"] = last
-    return writes
+    end = {} if last is None else {"end_of_pass_write_index": last}
+    return {"query_set": query, "beginning_of_pass_write_index": 0, **end}
 
 
 def describe_error(error: BaseException) -> str:
