@@ -363,7 +363,7 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
         else:
             problem = "the same everywhere" if is_finite else "not finite"
             lines.append(f"not checked: result {number} of tinygrad on the CPU is {problem}, so a wrong one may equal it")
-    checked, worst, largest = [], 0.0, 0.0
+    checked, differences = [], []
     for device in (each for each in devmod.devices() if each.kind in kinds and wanted):
         label = f"{device.kind}:{device.index}"
         try:
@@ -379,15 +379,16 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
                 raise CompileError(f"{what} is {got.dtype}{list(got.shape)}; tinygrad gives {result.dtype}{list(result.shape)}")
             scale = float(abs(result.astype(np.float64)).max())
             difference, limit = abs(got.astype(np.float64) - result).max(), allowed * scale if result.dtype.kind == "f" else 0.0
-            if not difference <= limit:  # also if it is NaN
+            if not difference <= limit or (not limit and (got != result).any()):  # also if it is NaN, or an integer beyond 2**53
                 raise CompileError(
                     f"{what} differs by {difference:.1e} from that of tinygrad on the CPU, whose largest magnitude is {scale:.2g}: at most "
                     f"{limit:.1e} is allowed",
                     kind=device.kind,
                     function=name,
                 )
-            worst, largest = max((worst, largest), (float(difference), scale), key=lambda pair: pair[0] / (pair[1] or 1))
+            differences.append((difference / scale, difference, scale))
         checked.append(label)
     if checked:
+        _, worst, largest = max(differences)
         lines.insert(0, f"checked on {' and '.join(checked)} against tinygrad on the CPU: worst error {worst:.1e} of {largest:.2g}")
     return lines or ["not checked: no device of the file's kinds is here"]

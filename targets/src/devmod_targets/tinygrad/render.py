@@ -18,7 +18,7 @@ from devmod.worker import answer_items
 from devmod_targets.tinygrad.record import expression, settings
 
 
-class _Own(cstyle.CStyleLanguage):  # type: ignore[misc] - tinygrad is not checked
+class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
     """The class behind each renderer: the kernel has the name that `render` gives, and parameters that it only reads are constant."""
 
     def _render(self, uops: Any) -> Any:
