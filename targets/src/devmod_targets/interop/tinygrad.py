@@ -46,7 +46,7 @@ _MOST_BUFFERS = {"webgpu": 8}
 _MISSING = {"webgpu": ("float64", "bfloat16"), "metal": ("float64",)}
 #: The number of kernels from which other processes render them. Each imports tinygrad first.
 _MANY = 6
-_VARIABLE_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def export(
@@ -114,6 +114,8 @@ def export(
     if not parsed or not parsed.keys() <= KINDS.keys() or len(parsed) != len([*several]):
         expected = f"expected one target of each kind, of {list_names(KINDS)}"
         raise ArgumentError(f"tinygrad.export: {expected}; got {list_names(map(str, several))}", argument="targets")
+    if not _NAME.fullmatch(name):
+        raise ArgumentError(f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _", argument="name")
     given = _named(fn, inputs, names)
     recordings: dict[int, Recording] = {}
     plans = []
@@ -211,8 +213,7 @@ class _Plan:
                         others = [kind for kind in KINDS if dtype not in _MISSING.get(kind, ())]
                         place = "an array" if each.op is Ops.PARAM else each.op.name
                         raise self._error(call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}")
-                kernel = re.sub(r"\W", "_", f"{name}_{target.kind}_k{len(self.kernels)}", flags=re.ASCII)
-                self.kernels[tree.key] = kernel
+                self.kernels[tree.key] = kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
                 self.items.append([target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()])
 
     def _error(self, call: Any, what: str) -> ArgumentError:
@@ -245,7 +246,7 @@ class _Plan:
                     number = variable if variable in recording.variables else bound.get(variable, variable)
                     arguments[parameter] = number or self._argument(buffers[slot], types[parameter])
             steps.append(devmod.step(kernel, grid=rendered["grid"], block=rendered["block"], **arguments))
-        lengths = {each for array in recording.inputs for side in array.shape for each in _VARIABLE_NAME.findall(str(side))}
+        lengths = {each for array in recording.inputs for side in array.shape for each in _NAME.findall(str(side))}
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
         return devmod.program(
@@ -292,7 +293,8 @@ class _Plan:
         language = "CUDA C++" if kind in ("cuda", "rocm") else None
         # In WGSL, the names of buffers are those of the whole text.
         parts = [{kernel: each} for kernel, each in rendered.items()] if kind == "webgpu" else [rendered]
-        modules = [devmod.compile(_text(part), self.target, name=next(iter(part)), language=language) for part in parts]
+        options = ["-w"] if kind in ("opencl", "rocm") else []  # clang warns about parentheses and macros, also at the receiver
+        modules = [devmod.compile(_text(each), self.target, name=next(iter(each)), language=language, options=options) for each in parts]
         module, origin = modules[0], modules[0].origin
         if kind in _SEPARATE:
             code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
