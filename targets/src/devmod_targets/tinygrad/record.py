@@ -23,9 +23,10 @@ from devmod.backend import LAUNCH_KEYWORDS
 from devmod.errors import ArgumentError, CompileError, list_names
 from devmod_targets.authoring.zig import run_zig
 
-#: The settings on which kernels and constants depend, and those by which tinygrad writes to disk or starts processes.
+#: The settings on which kernels and constants depend, and those by which tinygrad writes to disk or starts processes. SCACHE ignores the
+#: limit of buffers.
 _SETTINGS: dict[str, Any] = {
-    "DEV": "CPU:CLANG", "CACHELEVEL": 0, "PARALLEL": 0, "NUM_CPU_THREADS": 1, "BEAM": 0, "DEBUG": 0, "VIZ": 0, "PROFILE": 0,
+    "DEV": "CPU:CLANG", "CACHELEVEL": 0, "SCACHE": 0, "PARALLEL": 0, "NUM_CPU_THREADS": 1, "BEAM": 0, "DEBUG": 0, "VIZ": 0, "PROFILE": 0,
     "CAPTURING": 1, "CAPTURE_PROCESS_REPLAY": 0, "VALIDATE_WITH_CPU": 0, "TRACK_MATCH_STATS": 0, "NOOPT": 0, "NOLOCALS": 0, "TC": 1,
     "TC_OPT": 0, "TC_SELECT": -1, "ALLOW_TF32": 0, "IMAGE": 0, "FLOAT16": 0, "WINO": 0, "OPENPILOT_HACKS": 0, "EMULATED_DTYPES": "",
     "TRANSCENDENTAL": 1, "DISABLE_FAST_IDIV": 1, "SPLIT_REDUCEOP": 1, "PCONTIG": 0, "USE_ATOMICS": 0, "MAX_KERNEL_BUFFERS": 0,
