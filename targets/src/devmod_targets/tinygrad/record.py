@@ -325,7 +325,8 @@ def _held_tensors(fn: Any) -> dict[str, Tensor]:
                 visit(each, key if isinstance(each, (Tensor, list, tuple, dict)) else "", key)
         else:
             items = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", value)
-            for key, each in items.items() if isinstance(items, dict) else enumerate(items if isinstance(items, (list, tuple)) else ()):
+            pairs: Any = enumerate(items) if isinstance(items, (list, tuple)) else items.items() if isinstance(items, dict) else ()
+            for key, each in pairs:
                 visit(each, f"{name}.{key}".strip("."), prefix)
 
     visit(fn, "", "")
