@@ -273,7 +273,7 @@ def test_the_settings_of_tinygrad_stay() -> None:
             {name: each.value for name, each in ContextVar._cache.items()},
             realize.capturing[:],
             UOp.contiguous_view,
-            compiler_cpu.subprocess,
+            id(compiler_cpu.subprocess),
         ]
 
     before = state()
