@@ -12,6 +12,7 @@ from backend_checks import first_device
 import devmod
 from devmod import ArgumentError, FormatError
 from devmod.backend import read_program
+from devmod_runtime._program import plan
 
 pytestmark = pytest.mark.row("R45")
 KINDS = ("opencl", "webgpu", "hexagon")
@@ -191,3 +192,18 @@ def test_the_tools_make_the_state_of_a_call(zeros: devmod.Module) -> None:
     assert {each.outcome for each in found if each.device.split(":")[0] in ("opencl", "webgpu")} == {"reference", "agrees"}
     (measured,) = devmod.bench(zeros, "p", devices=["opencl"]).measurements
     assert not measured.problem
+
+
+def test_a_new_position_prepares_the_launches_that_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text has a position of its own for each token, and most launches do not depend on it."""
+    first_device("opencl")
+    steps = ["count(total=total, x=x, y=y, rows=rows, threads=rows)", "count(total=total, x=x, y=y, rows=at + 1, threads=at + 1)"]
+    f: Any = counter("total: float32[4] = 0", "opencl", inputs=["x: float32[rows]", "at: int32"], steps=steps)["p"].on("opencl")  # type: ignore[attr-defined]
+    state, x, made = f.state(), np.ones(4, "float32"), []
+    prepare = plan.Step.call
+    monkeypatch.setattr(plan.Step, "call", lambda step, *args, **keywords: made.append(step) or prepare(step, *args, **keywords))
+    results = [f(x, at, state=state).tolist() for at in range(3)]
+    assert results == [[2, 1, 1, 1], [4, 3, 2, 2], [6, 5, 4, 3]]
+    assert len(made) == 2 + 1 + 1
+    f(x[:2], 1, state=state)  # other arrays
+    assert len(made) == 2 + 1 + 1 + 2

@@ -124,6 +124,8 @@ class ProgramFunction(ProcessLocal):
         self.extents = {each.extent: each for each in reversed(self.steps)}
         #: The cached launches for shapes and a stream.
         self._plans: dict[Any, LaunchPlan] = {}
+        #: The cached launches of steps, which several plans have.
+        self._calls: dict[Any, Any] = {}
         references.add(ref(self, references.discard))
 
     def __call__(self, /, *args: Any, stream: Stream | None = None, **keywords: Any) -> Any:
@@ -280,7 +282,7 @@ class ProgramFunction(ProcessLocal):
 
     def reopen(self) -> None:
         """Let the next call ask `Opening` again."""
-        self._plans = {}
+        self._plans, self._calls = {}, {}
 
     def temporary_bytes(self, **lengths: int) -> int:
         """Return the bytes of the temporaries' buffers for lengths and integer scalars by name."""

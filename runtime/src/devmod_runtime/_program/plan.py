@@ -16,8 +16,11 @@ from devmod_runtime._device.image import Image
 from devmod_runtime._device.stream import Stream
 from devmod_runtime._launch.arguments import Argument
 from devmod_runtime._launch.call import KernelCall
+from devmod_runtime._launch.opening import keep
 from devmod_runtime._program.temporaries import ImageForm, share
 
+#: The launches that a program caches for its plans.
+_MAX_CALLS = 1024
 Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
 
@@ -309,6 +312,11 @@ def unwritten(function: ProgramFunction, values: dict[Any, int]) -> set[str]:
     return {name for name, each in function.new_arrays.items() if each.role == "output" or not each.format} - written
 
 
+def _form_of(array: Any) -> tuple[Any, Any]:
+    """Return what the checks of a launch depend on; the type is that of the step."""
+    return getattr(array, "shape", None), getattr(array, "usage", None)
+
+
 def clear(memory: Any, nbytes: int, stream: Stream) -> None:
     """Queue setting an image, or the first bytes of memory, to zero."""
     if isinstance(memory, Image):
@@ -380,12 +388,17 @@ class LaunchPlan:
             self._fixed.append(value)
             return number
 
-        calls: dict[Any, KernelCall] = {}
+        known, place = function._calls, (stream, stream.device.generation)  # taken before `Opening` is asked, as in `KernelCall`
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
                 self._launches.append((step, partial(clear, nbytes=nbytes, stream=stream), itemgetter(numbers[name])))
-            call = calls.get(step.form) or step.call(stream, values, arrays, scalars)
-            calls[step.form] = call
+            # Another position of a text has most launches in common with the last one.
+            key = (step.form, step.dims(values), *map(_form_of, map(arrays.get, step.names)), *place)
+            launch = known.get(key)
+            if launch is None:
+                call = step.call(stream, values, arrays, scalars)
+                launch = (call.enqueue, call.kernel.check_buffers) if call.shape is not None else ()  # without threads
+                keep(known, key, launch, _MAX_CALLS)
             try:
                 taken = [
                     numbers[place] if place in numbers else number_of(step, argument, given, place)
@@ -394,9 +407,9 @@ class LaunchPlan:
             except ConversionError:
                 step.call(stream, values, arrays, scalars)  # raises the error with its argument
                 raise
-            if call.shape is not None:  # there are threads
-                self._launches.append((step, call.enqueue, take := _taker(taken)))
-                self._checks.append((step, call.kernel.check_buffers, take))
+            if launch:
+                self._launches.append((step, launch[0], take := _taker(taken)))
+                self._checks.append((step, launch[1], take))
 
     def run(self, slots: list[Any], scalars: Mapping[str, Any], *, is_checked: bool) -> None:
         """Queue the launches. `slots` has the memory of the arrays, and the images. Without `is_checked` the kernels are asked before."""
