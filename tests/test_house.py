@@ -201,6 +201,8 @@ TAKEN = {
     "_cli._describe.open_file",
     "_modules.bundle.BundleModule",
     "_modules.choice.UNAVAILABLE",
+    "_modules.agreement.by_node",
+    "_modules.agreement.kernel_nodes",
     "_modules.choice.describe_candidate",
     "_modules.choice.program_kernels",
     "_modules.choice.program_verdicts",

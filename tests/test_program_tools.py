@@ -521,6 +521,7 @@ bundle
     assert program == {
         "temporaries": ["sums: float32[rows] = 0"],
         "constants": [],
+        "states": [],
         "samplers": [],
         "requires": ["columns % 4 == 0"],
         "backward": "",

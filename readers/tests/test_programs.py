@@ -168,7 +168,6 @@ WRONG_DECLARATIONS = {
     "a role": (declared(param(role="workspace")), INVALID),
     "a role that is no text": (declared(param(role=["input"])), INVALID),
     "no shape": (declared(param(shape=None)), INVALID),
-    "no lengths": (declared(param(shape=[])), INVALID),
     "many lengths": (declared(param(shape=["n"] * 17)), INVALID),
     "a length": (declared(param(shape=[0.5])), "the program 'p': the shape of 'x' has a value that is no integer expression"),
     "a deep length": (declared(param(shape=[nested(17)])), "the program 'p': the shape of 'x' has an expression that is nested more than 16 deep"),

@@ -47,6 +47,7 @@ FULL: dict[str, Any] = {
             "updates": ["state: float32[n]"],
             "temporaries": ["sums: float32[n] = 0"],
             "constants": ["w: float32[n]"],
+            "states": ["cache: float32[128] = 0"],
             "samplers": ["linear: linear clamp"],
             "requires": ["n % 4 == 0"],
             "steps": ["twice(x=x)"],

@@ -22,6 +22,7 @@ from devmod_readers.programs import (
     Sampler,
     Scalar,
     Step,
+    View,
     arguments_of,
     check_kernels,
     check_names,
@@ -46,7 +47,14 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mo
 _COMPARISONS = dict(zip((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE), COMPARISONS, strict=True))
 _LAUNCH = ("grid", "threads", "block")
 #: The roles of the declared arrays by their key.
-_ROLES = {"inputs": "input", "outputs": "output", "updates": "update", "temporaries": "temporary", "constants": "constant"}
+_ROLES = {
+    "inputs": "input",
+    "outputs": "output",
+    "updates": "update",
+    "temporaries": "temporary",
+    "constants": "constant",
+    "states": "state",
+}
 #: The most characters of a declaration or a step.
 _MAX_TEXT = 100_000
 
@@ -159,27 +167,28 @@ def _declaration(text: str, role: str) -> Array | Scalar:
     if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
         raise _Problem(expected)
     name, annotation = node.target.id, node.annotation
-    default = None if node.value is None else _literal(node.value)
+    initial = node.value.id if role == "state" and isinstance(node.value, ast.Name) else ""
+    default = None if node.value is None or initial else _literal(node.value)
     if isinstance(annotation, ast.Name):
         if role != "input":
             raise _Problem("has no shape; only an input is a number")
         return Scalar(name, annotation.id, default)
     if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.value, ast.Name):
         raise _Problem(expected)
-    if default is not None and (role not in ("output", "temporary") or default != 0 or isinstance(default, bool)):
-        raise _Problem("has a value; of the arrays, only outputs and temporaries have one, which is 0")
+    if role == "state" and not initial and default is None:
+        raise _Problem("has no first value; a state begins as = 0, or as a constant of its type and shape")
+    if default is not None and (role not in ("output", "temporary", "state") or default != 0 or isinstance(default, bool)):
+        raise _Problem("has a value; of the arrays, only outputs, temporaries and states have one, which is 0")
     lengths = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
     shape = tuple(map(_expression, lengths))
     type_ = annotation.value.id
-    if not shape:
-        raise _Problem("has no lengths")
     if type_ in IMAGE_FORMATS:
         return Array(name, role, IMAGE_FORMATS[type_].dtype, shape, type_, default is not None)
     try:
         parse_dtype(type_)
     except FormatError:
         raise _Problem(f"has the type {type_!r}, which is neither an element type nor the format of an image") from None
-    return Array(name, role, type_, shape, cleared=default is not None)
+    return Array(name, role, type_, shape, cleared=default is not None and role != "state", initial=initial)
 
 
 def _sampler(text: str) -> Sampler:
@@ -221,7 +230,12 @@ def _step(text: str) -> Step:
 
 
 def _value(node: Any) -> Any:
-    """Return the argument of a step: a name, an expression, or a literal."""
+    """Return the argument of a step: a name, a view, an expression, or a literal."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view":
+        names = [each.id for each in (node.func.value, *node.args) if isinstance(each, ast.Name)]
+        if len(names) != 2 or node.keywords or len(node.args) > 1:
+            raise _Problem(f"has {_text_of(node)!r}; a view is of an array, as one type of elements, such as x.view(uint32)")
+        return View(*names)
     if isinstance(node, (ast.Constant, ast.UnaryOp)):
         try:
             return _literal(node)
@@ -409,7 +423,7 @@ class _ProgramCall:
 
     def _given(self, array: Array, value: Any) -> Array:
         """Return the array that is given for one of the program's."""
-        target = self._outer.declared.get(value) if isinstance(value, str) else None
+        target = self._outer.declared.get(value) if type(value) is str else None
         if not isinstance(target, Array) or (target.type, target.format, len(target.shape)) != (array.type, array.format, len(array.shape)):
             what = f"{'an image' if array.format else 'an array'} of {array.format or array.type} and {len(array.shape)} dimensions"
             raise _Problem(f"its argument {array.name!r} takes {what}")
@@ -456,6 +470,8 @@ class _ProgramCall:
     def _replaced(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return (value[0], *map(self._replaced, value[1:]))
+        if type(value) is View:
+            return View(self._values.get(value, value[:]), value.type)
         return self._values.get(value, value) if isinstance(value, str) else value
 
 
@@ -479,7 +495,7 @@ def _range_of(scalar: Scalar, value: Any, given: object) -> list[tuple[str, Expr
     return result
 
 
-_CALL_ROLES = ("input", "output", "update")
+_CALL_ROLES = ("input", "output", "update", "state")
 
 
 # -- The module.

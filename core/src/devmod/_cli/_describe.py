@@ -15,7 +15,7 @@ from devmod._formats.index import MAGIC, MAX_DEPTH, Entry, aligned
 from devmod._formats.raw import read_payload
 from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
-from devmod._modules.agreement import common_signature, shared_functions
+from devmod._modules.agreement import by_node, common_signature, kernel_nodes, shared_functions
 from devmod._modules.bundle import BundleModule
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module, holds_candidates, walk
@@ -286,7 +286,7 @@ def _functions(module: Module, readable: bool) -> Iterator[dict[str, Any]]:
 
 
 #: The declarations of a program that are no part of its signature, by their role.
-_DECLARED = {"temporary": "temporaries", "constant": "constants", "sampler": "samplers"}
+_DECLARED = {"temporary": "temporaries", "constant": "constants", "state": "states", "sampler": "samplers"}
 
 
 def _program(name: str, info: FunctionInfo, module: Module) -> dict[str, Any]:
@@ -330,7 +330,10 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
     Where candidates of other kinds lack the function, `kinds` has those that have it.
     """
     every = {each.kind for each in walk(bundle, enter=holds_candidates) if not holds_candidates(each)}
+    nodes = kernel_nodes([bundle])
     for name, functions in shared_functions([bundle]):
+        if len(by_node(functions, nodes)) > 1 and any(map(nodes.get, functions)):
+            continue  # kernels of several programs
         text = common_signature(name, functions)
         kinds = list(dict.fromkeys(each.kind for each in functions))
         if text:

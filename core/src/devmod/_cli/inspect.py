@@ -225,7 +225,7 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
 
 def _lines_of_program(program: dict[str, Any], indent: str) -> Iterator[str]:
     """Yield the lines of a program below its signature."""
-    for key in ("temporaries", "constants", "samplers", "requires"):
+    for key in ("temporaries", "constants", "states", "samplers", "requires"):
         if texts := program.get(key):
             more = f", and {len(texts) - _MAX_NAMES} more" if len(texts) > _MAX_NAMES else ""
             yield f"{indent}{key}: {', '.join(texts[:_MAX_NAMES])}{more}"

@@ -62,7 +62,10 @@ class Plan:
         self._uncompressed: list[str] = []
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
+        same = _equal_constants([module for module, _ in order])
+        order = [each for each in order if id(each[0]) not in same]
         numbers = {id(module): number for number, (module, _) in enumerate(order)}
+        numbers |= {other: numbers[id(module)] for other, module in same.items()}
         self._roots = list(dict.fromkeys(numbers[id(root)] for root in roots))
         #: The sources by their digest: variants of one kernel have the same.
         self._sources: dict[bytes, Blob] = {}
@@ -251,6 +254,28 @@ class Plan:
             extra = {key: value for key, value in extra.items() if key != _index.COMPRESSION}
             origin = entry.origin.replace(extra=extra)
             entry.origin = origin if origin != Origin("") else None
+
+
+def _equal_constants(modules: Iterable[Module]) -> dict[int, Module]:
+    """Return for each const_loader with the bytes of a later one that one: several programs may have the same constants."""
+    loaders = [each for each in modules if each.kind == "const_loader"]
+    if len(loaders) < 2:
+        return {}
+    from hashlib import sha256
+
+    last: dict[bytes, Module] = {}
+    result = {}
+    for each in reversed(loaders):
+        if isinstance(each, StoredModule):
+            digest = each.entry.digest if each.has_digest else str(id(each)).encode()
+        else:
+            own = sha256()
+            for part in each.wire_parts():
+                own.update(part)
+            digest = own.digest()
+        if (other := last.setdefault(digest, each)) is not each:
+            result[id(each)] = other
+    return result
 
 
 def _read(parts: Parts) -> Sequence[Binary]:

@@ -18,6 +18,7 @@ from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 from devmod._values.info import block_text
 from devmod._values.param import Param, declaration_text, is_value, member_text, members_by_value, parameter_text
 from devmod.errors import DevmodError, FormatError, list_names, quote_name
+from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
     of all such functions. Warn if a call must give a block that the other candidates have.
     """
     results = {}
+    nodes: Mapping[Module, Module] | None = None
     mismatches: dict[str, Mapping[Module, Interface]] = {}
     without: dict[tuple[tuple[str, ...], object], list[str]] = {}
     with shared_scan():
@@ -168,7 +170,10 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
             if common is not None and (common.keywords_only or common.flattened):
                 results[name] = common
             elif common is None and len(interfaces) > 1:
-                mismatches[name] = interfaces
+                nodes = kernel_nodes(modules) if nodes is None else nodes
+                for group in by_node(interfaces, nodes):
+                    own = {each: interfaces[each] for each in group}
+                    mismatches |= {name: own} if len(own) > 1 and _agreement(own) is None else {}
             block = _common_block(interfaces.values()) if check else None
             kinds = tuple(dict.fromkeys(module.kind for module, each in interfaces.items() if block and _needs_block(module, each)))
             if kinds:
@@ -182,6 +187,20 @@ def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, A
             text = f"a call of {list_names(names)} needs block= on {list_names(kinds)} alone: the other candidates have blocks of {size}. "
             warnings.warn(escape(f"{text}Compile it with this block: devmod.compile(…, block={size})"), UserWarning, stacklevel=3)
     return results
+
+
+def kernel_nodes(modules: Iterable[Module]) -> dict[Module, Module]:
+    """Return the node of each kernel's candidate that programs import. They find their kernels there: others of these names may differ."""
+    imported = [node for each in walk(*modules) if each.kind == PROGRAM for node in each.imports if holds_candidates(node)]
+    return {each: node for node in reversed(imported) for each in walk(node, enter=holds_candidates) if not holds_candidates(each)}
+
+
+def by_node(candidates: Iterable[Module], nodes: Mapping[Module, Module]) -> list[list[Module]]:
+    """Return the candidates of a function in groups, one for each of `kernel_nodes`, and one of those that no program imports."""
+    groups: dict[Module | None, list[Module]] = {}
+    for each in candidates:
+        groups.setdefault(nodes.get(each), []).append(each)
+    return list(groups.values())
 
 
 def common_block(name: str, candidates: Sequence[Module]) -> int | tuple[int, ...] | None:

@@ -181,6 +181,7 @@ def program(
     updates: Iterable[str] = (),
     temporaries: Iterable[str] = (),
     constants: Iterable[str] = (),
+    states: Iterable[str] = (),
     samplers: Iterable[str] = (),
     requires: Iterable[str] = (),
     backward: str | None = None,
@@ -194,7 +195,8 @@ def program(
     kernels
         The kernels, as `devmod.bundle`, `devmod.build` or `devmod.load` returns them, or with programs and constants.
     steps
-        The launches in order, each a call as text, such as ``"scale(x=x, y=y, threads=rows*columns)"``, or a `devmod.step`. A step may call
+        The launches in order, each a call as text, such as ``"scale(x=x, y=y, threads=rows*columns)"``, or a `devmod.step`. The argument
+        ``x.view(uint32)`` is the memory of `x` as one dimension of another type. A step may call
         a program of `kernels`, whose steps then stand in its place.
     inputs
         What a call gives: ``"x: float32[rows, columns]"``, the image ``"picture: rgba8unorm[height, width]"``, the scalar
@@ -208,6 +210,9 @@ def program(
         Arrays of the call's own. With ``= 0`` they begin cleared.
     constants
         Arrays of a `devmod.const_loader` in `kernels`, by name.
+    states
+        Arrays that last from call to call: ``"cache: float16[128, 64] = 0"``, or with the name of a constant in place of 0.
+        ``s = f.state()`` makes them, and ``f(x, state=s)`` reads and writes them.
     samplers
         ``"linear: linear clamp"``: the name, the filter and the address mode, as in `Device.sampler`.
     requires
@@ -229,8 +234,8 @@ def program(
         devmod-targets is not installed.
     """
     declared = {
-        "inputs": inputs, "outputs": outputs, "updates": updates, "temporaries": temporaries, "constants": constants, "samplers": samplers,
-        "requires": requires,
+        "inputs": inputs, "outputs": outputs, "updates": updates, "temporaries": temporaries, "constants": constants, "states": states,
+        "samplers": samplers, "requires": requires,
     }  # fmt: skip
     module: Module = _programs().make_program(name, kernels, steps, declared, backward)
     return module
@@ -246,7 +251,7 @@ def step(kernel: str, /, *, grid: Any = None, threads: Any = None, block: Any = 
     grid, threads, block
         As in a call: an int, an expression as text, or up to three of them.
     arguments
-        The arguments by name: a name or an expression as text, or a number.
+        The arguments by name: a name, a view such as ``"x.view(uint32)"`` or an expression as text, or a number.
 
     Raises
     ------

@@ -606,4 +606,5 @@ def declaration_text(param: Param) -> str:
         return f"{param.name}: {type_text(param)}{'' if value is None else f' = {value!r}'}"
     lengths = ", ".join(map(expression_text, shape))
     access = " rw" if param.extra.get("role") == "update" else ""
-    return f"{param.name}: {param.format or param.type or '?'}[{lengths}]{access}{' = 0' if param.extra.get('cleared') else ''}"
+    initial = param.extra.get("initial") or (0 if param.extra.get("cleared") or param.extra.get("role") == "state" else None)
+    return f"{param.name}: {param.format or param.type or '?'}[{lengths or '()'}]{access}{'' if initial is None else f' = {initial}'}"

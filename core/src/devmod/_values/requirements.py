@@ -152,7 +152,7 @@ def program_requirements(program: Any, interfaces: Mapping[str, Interface | None
     bound: set[object] = set()
     clauses: dict[tuple[str, int], str] = {}
     for number, step in enumerate(program.steps, 1):
-        bound.update(value for name, value in step.arguments.items() if name in buffers[step.kernel] and type(value) is str)
+        bound.update(value for name, value in step.arguments.items() if name in buffers[step.kernel] and isinstance(value, str))
         if step.block and all(type(each) is int for each in step.block):
             x, y, z = (*step.block, 1, 1)[:3]
             clause = f"step {number} launches {step.kernel!r} in blocks of {x} × {y} × {z} threads"

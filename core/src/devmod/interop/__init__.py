@@ -2,9 +2,10 @@
 
 - ``devmod.interop.tvm``: Apache TVM;
 - ``devmod.interop.triton`` and ``devmod.interop.warp``: kernels of Triton and modules of Warp;
+- ``devmod.interop.tinygrad``: functions of tinygrad's Tensors;
 - ``devmod.interop.offload``: fatbins, offload bundles and other containers of device code.
 
-The last three are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
+All but the first are modules of devmod-targets, in `devmod_targets.interop`. docs/design/targets.md has the reasons.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     import devmod.interop.tvm as tvm
-    from devmod_targets.interop import offload, triton, warp
+    from devmod_targets.interop import offload, tinygrad, triton, warp
 
-    __all__ = ["offload", "triton", "tvm", "warp"]
+    __all__ = ["offload", "tinygrad", "triton", "tvm", "warp"]
 
-_NAMES = ("offload", "triton", "tvm", "warp")
+_NAMES = ("offload", "tinygrad", "triton", "tvm", "warp")
 #: The packages with the modules of the other names.
 _WHEELS = ("devmod_readers", "devmod_targets")
 

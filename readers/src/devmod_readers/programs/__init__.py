@@ -26,7 +26,7 @@ from devmod_readers.programs._expressions import (
     names_in,
     read_expression,
 )
-from devmod_readers.programs._model import MAX_STEPS, Array, Program, Sampler, Scalar, Step, bind_lengths
+from devmod_readers.programs._model import MAX_STEPS, Array, Program, Sampler, Scalar, Step, View, bind_lengths
 from devmod_readers.programs._wire import interface_of, pack_steps, read_program
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "Sampler",
     "Scalar",
     "Step",
+    "View",
     "arguments_of",
     "bind_lengths",
     "check_kernels",

@@ -12,7 +12,7 @@ from devmod import Interface, Member, Module, Param
 from devmod.backend import ADDRESS_MODES, FILTERS, constants_of, expression_text, interface_text, members_by_value, parse_dtype
 from devmod.errors import FormatError, FunctionNotFoundError, did_you_mean, list_names, quote_name
 from devmod_readers.programs._expressions import Expression, names_in
-from devmod_readers.programs._model import BINDING, FLOATS, Array, Program, Sampler, Scalar, Step
+from devmod_readers.programs._model import BINDING, FLOATS, Array, Program, Sampler, Scalar, Step, View
 
 #: The names that expressions have already, and those of a call: its keyword, and keywords that later versions may have.
 _RESERVED = ("min", "max", "ceildiv", "stream", "workspace", "constants", "device", "devices")
@@ -103,7 +103,9 @@ def check_names(program: Program, places: Sequence[str] = ()) -> None:
                 raise _Problem(f"requires: '{expression_text(left)} {comparison} {expression_text(right)}': {problem}") from None
         for number, step in enumerate(program.steps):  # noqa: B007 - the error names it
             for name, value in step.arguments.items():
-                if not (isinstance(value, str) and value in program.declared):
+                if type(value) is View:
+                    _check_view(program, value, name)
+                elif not (isinstance(value, str) and value in program.declared):
                     _check_bound(program, names, (value,), "", name)
             for word in ("grid", "threads", "block"):
                 _check_bound(program, names, getattr(step, word), f"{word}: ")
@@ -127,6 +129,7 @@ def _check_declarations(program: Program) -> set[str]:
             _check_default(each)
         else:
             _check_array(each)
+            _check_state(program, each)
             for length in each.shape if each.role in BINDING else ():
                 if not isinstance(length, str):
                     continue
@@ -147,17 +150,40 @@ def _check_identifier(name: str) -> None:
         raise _Problem(f"{name!r} is reserved for calls and expressions; take another name", name)
 
 
+def _check_view(program: Program, view: View, argument: str) -> None:
+    array = program.declared.get(view)
+    if not isinstance(array, Array) or array.format:
+        raise _Problem(
+            f"'{view}' is the view of an array, and {quote_name(view[:])} is none{did_you_mean(view[:], program.declared)}", argument
+        )
+    if not _is_number(_type_of(view.type, argument)):
+        raise _Problem(f"'{view}': an array of {view.type} cannot be seen; expected numbers, such as {view[:]}.view(uint32)", argument)
+
+
+def _is_number(dtype: tuple[int, int, int]) -> bool:
+    code, bits, lanes = dtype
+    return (lanes == 1 and code != 3 and bits % 8 == 0 and bits > 0) or dtype == (1, 1, 1)
+
+
 def _check_array(array: Array) -> None:
-    code, bits, lanes = _type_of(array.type, array.name)
-    if (lanes != 1 or code == 3 or bits % 8 or not bits) and (code, bits, lanes) != (1, 1, 1):
+    if not _is_number(_type_of(array.type, array.name)):
         raise _Problem(f"an array of {array.type} cannot be declared; expected numbers, such as {array.name}: float32[n, 4]", array.name)
     if array.cleared and (array.role not in ("output", "temporary") or array.format):
         raise _Problem(f"{array.name!r} cannot begin cleared: only an output or a temporary that is an array can", array.name)
-    if array.format and array.role == "constant":
-        raise _Problem(f"the constant {array.name!r} is an image; a constant is an array", array.name)
+    if array.format and array.role in ("constant", "state"):
+        raise _Problem(f"the {array.role} {array.name!r} is an image; a {array.role} is an array", array.name)
     if array.format and len(array.shape) != 2:
         shape = ", ".join(map(expression_text, array.shape))
         raise _Problem(f"the image {array.name!r} has the shape [{shape}]; expected two lengths, [height, width]", array.name)
+
+
+def _check_state(program: Program, array: Array) -> None:
+    if array.role == "state" and "state" in program.declared:
+        raise _Problem("'state' is the keyword of a call that gives the program its state; take another name", "state")
+    first = program.declared.get(array.initial)
+    if array.initial and (array.role != "state" or not isinstance(first, Array) or first.role != "constant" or first[2:4] != array[2:4]):
+        text = f"{array.name!r} cannot begin as {quote_name(array.initial)}: only a state can, as a constant of its type and shape"
+        raise _Problem(text, array.name)
 
 
 def _check_default(scalar: Scalar) -> None:
@@ -187,7 +213,7 @@ def _check_bound(program: Program, names: Collection[str], expressions: Sequence
         if name in program.declared:
             text = f"{name!r} is {_described(program.declared[name])}; an expression has lengths and integer scalars"
         else:
-            text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of an input, an update or a constant"
+            text = f"nothing binds {quote_name(name)}: a length has its name alone in the shape of an input, an update, a state or a constant"
             text += did_you_mean(name, [*program.declared, *names])
         raise _Problem(where + text, argument)
 
@@ -238,8 +264,8 @@ def gradient_of(program: Program, backward: Program | None) -> Gradient:
         if backward is None:
             raise _Problem(f"backward: the module has no program {quote_name(program.backward)}; make the program of the gradients first")
         for each in (program, backward):
-            if any(each.arrays("update")):
-                raise _Problem(f"backward: {each.name!r} has updates, and an operation in place has no gradient")
+            if any(each.arrays("update", "state")):
+                raise _Problem(f"backward: {each.name!r} has updates or a state, and an operation in place has no gradient")
         outputs = [each.name for each in program.arrays("output")]
         sources = {f"grad_{name}": ("grad", number) for number, name in enumerate(outputs)}
         sources |= {name: ("output", number) for number, name in enumerate(outputs)}
@@ -382,6 +408,8 @@ def _check_launch(step: Step, interface: Interface) -> None:
 def mismatch(program: Program, value: Any, target: Param | Member) -> str:
     """Return why a parameter cannot take a value of a step, as a clause; "" if it can."""
     given = program.declared.get(value) if isinstance(value, str) else None
+    if type(value) is View and isinstance(given, Array):
+        given = given._replace(name=str(value), type=value.type, shape=(0,))
     kind = target.kind if isinstance(target, Param) else "scalar"
     is_address = kind == "scalar" and target.type == "handle"
     wanted = "an array" if kind == "buffer" or is_address else "a number" if kind in ("scalar", "uniform") else _NOUNS[kind]

@@ -12,6 +12,7 @@ from devmod_readers.programs._expressions import Expression, names_in
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Self
 
     from devmod.backend import ImageFormat
 
@@ -22,9 +23,9 @@ MAX_TEMPORARIES = 4096
 #: The formats of Python's struct for floats.
 FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 #: The roles of arrays, each with the access of the program. Those before `temporary` are arguments of a call.
-ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r"}
+ROLES = {"input": "r", "output": "w", "update": "rw", "temporary": "rw", "constant": "r", "state": "rw"}
 #: The roles whose shapes bind names.
-BINDING = ("input", "update", "constant")
+BINDING = ("input", "update", "constant", "state")
 
 
 class Array(NamedTuple):
@@ -33,7 +34,7 @@ class Array(NamedTuple):
     Attributes
     ----------
     name, role
-        Its name, and "input", "output", "update", "temporary" or "constant".
+        Its name, and "input", "output", "update", "temporary", "constant" or "state".
     type
         The element type; that of the image's NumPy array.
     shape
@@ -42,6 +43,8 @@ class Array(NamedTuple):
         The format of an image; "" for an array.
     cleared
         Whether it is zero at the start of each call: an output, also one that the call gives, or a temporary.
+    initial
+        The constant with the first values of a state; "" for zeros.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Array(NamedTuple):
     shape: tuple[Expression, ...]
     format: str = ""
     cleared: bool = False
+    initial: str = ""
 
     @property
     def texel(self) -> ImageFormat | None:
@@ -91,6 +95,20 @@ class Sampler(NamedTuple):
     address: str
 
 
+class View(str):
+    """The name of an array whose bytes a step gives as one dimension of elements of another type."""
+
+    type: str
+
+    def __new__(cls, name: str, type_: str) -> Self:
+        result = super().__new__(cls, name)
+        result.type = type_
+        return result
+
+    def __str__(self) -> str:
+        return f"{self[:]}.view({self.type})"
+
+
 class Step(NamedTuple):
     """A launch.
 
@@ -99,7 +117,7 @@ class Step(NamedTuple):
     kernel
         The kernel's name.
     arguments
-        From the name of a parameter to a name of the program, an expression, or a literal float or bool.
+        From the name of a parameter to a name of the program, a view, an expression, or a literal float or bool.
     grid, threads, block
         The launch in x, y, z; () where it is not given.
     """

@@ -22,6 +22,7 @@ from devmod_readers.programs._model import (
     Sampler,
     Scalar,
     Step,
+    View,
 )
 
 TYPE_CHECKING = False
@@ -46,6 +47,7 @@ def _param(each: Array | Scalar | Sampler) -> Param:
     if isinstance(each, Sampler):
         return Param(each.name, "sampler", extra={"role": "sampler", "filter": each.filter, "address": each.address})
     extra = {"role": each.role, "shape": list(map(_plain, each.shape)), **({"cleared": True} if each.cleared else {})}
+    extra |= {"initial": each.initial} if each.initial else {}
     if each.texel is not None:
         return Param(each.name, "image", "2d", ROLES[each.role], format=each.format, sample=each.texel.sample, extra=extra)
     return Param(each.name, "buffer", each.type, ROLES[each.role], extra=extra)
@@ -56,8 +58,8 @@ def _param(each: Array | Scalar | Sampler) -> Param:
 #   requires   array of [comparison, expression, expression]
 #   steps      array of [kernel, map of argument to value, map of "grid", "threads", "block" to an array of 1 to 3 expressions]
 #
-# A value is a name, an expression, a float or a boolean. An expression is an int, a name, or an array of an operator and its operands.
-# A reader ignores other keys of the map and of a step's last map.
+# A value is a name, ["view", name, type], an expression, a float or a boolean. An expression is an int, a name, or an array of an operator
+# and its operands. A reader ignores other keys of the map and of a step's last map.
 def pack_steps(program: Program) -> bytes:
     """Return the code of a program."""
     steps = [
@@ -73,6 +75,8 @@ def pack_steps(program: Program) -> bytes:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) is View:
+        return ["view", value[:], value.type]
     return list(map(_plain, value)) if isinstance(value, tuple) else value
 
 
@@ -133,13 +137,14 @@ def _declaration(param: Param) -> Array | Scalar | Sampler | None:
     shape, cleared, texel = extra.get("shape"), extra.get("cleared", False), IMAGE_FORMATS.get(param.format)
     if not isinstance(role, str) or role not in ROLES or (texel is None) is (param.kind == "image"):
         return None
-    if not isinstance(shape, (list, tuple)) or not 1 <= len(shape) <= MAX_RANK or type(cleared) is not bool:
+    initial = extra.get("initial", "")
+    if not isinstance(shape, (list, tuple)) or len(shape) > MAX_RANK or type(cleared) is not bool or type(initial) is not str:
         return None
     try:
         lengths = tuple(map(read_expression, shape))
     except ExpressionError as error:
         raise ExpressionError(f"the shape of {quote_name(param.name)} {error}") from None
-    return Array(param.name, role, texel.dtype if texel else param.type, lengths, param.format, cleared)
+    return Array(param.name, role, texel.dtype if texel else param.type, lengths, param.format, cleared, initial)
 
 
 def _read_code(reader: Reader) -> tuple[tuple[tuple[str, Expression, Expression], ...], tuple[Step, ...]]:
@@ -186,7 +191,7 @@ def _step(reader: Reader) -> Step:
     arguments: dict[str, Any] = {}
     for _ in range(count):
         argument = reader.read_key(arguments)
-        arguments[argument] = _value(reader)
+        arguments[argument] = _value(reader, views=True)
     launch: dict[str, Any] = {}
     for _ in range(reader.read_map()):
         key = reader.read_key(launch)
@@ -203,11 +208,13 @@ def _integer(reader: Reader) -> Expression:
     return result
 
 
-def _value(reader: Reader) -> Any:
+def _value(reader: Reader, *, views: bool = False) -> Any:
     start = reader.at
     value = reader.read_value()
     if type(value) in (bool, float):
         return value
+    if views and type(value) is list and value[:1] == ["view"] and [type(each) for each in value] == [str] * 3:
+        return View(*value[1:])
     try:
         return read_expression(value)
     except ExpressionError as error:

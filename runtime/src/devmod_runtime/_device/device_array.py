@@ -90,6 +90,12 @@ class DeviceArray(Array):
             del view.memory  # `Function.__call__` reads it, and leaves the error to `KernelCall`
         return view
 
+    def viewed(self, shape: tuple[int, ...], dtype: str) -> DeviceArray:
+        """Return the same memory as an array of another type, for an argument of a kernel."""
+        view = DeviceArray(self.device, self.region, shape, dtype, self.owner, read_only=self.read_only)
+        view._root, view._offset = self._base, self._offset
+        return view
+
     @property
     def misaligned(self) -> str:
         """Return the reason why the array cannot be an argument of a kernel, as the end of a sentence; "" if it can."""

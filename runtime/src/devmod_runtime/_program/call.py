@@ -110,7 +110,7 @@ class CheckedProgramCall(CheckedCall):
                         shape = self._lengths(declared, taken) if declared.format else shape
                     else:
                         #: Whether the outputs that the call allocates are device arrays.
-                        self._returns_device_arrays = True
+                        self._returns_device_arrays |= declared.role != "state"
                         if declared.format:
                             if (taken.format, len(shape), taken.layers) != (declared.format, 2, 0):
                                 raise ConversionError(Image.mismatch(taken, argument.image, self._taker))
@@ -175,7 +175,7 @@ class CheckedProgramCall(CheckedCall):
         lengths = dict(zip(function.arrays, given, strict=True))
         lengths |= {name: each.shape for name, each in function.constants.items()}
         values: dict[Any, int] = {name: self._scalars[name] for name in function.sizes}
-        arrays = [*function.program.arrays("input", "update"), *function.program.arrays("constant")]
+        arrays = [*function.program.arrays("input", "update", "state"), *function.program.arrays("constant")]
         for array in arrays:
             if len(shape := lengths[array.name] or ()) != len(array.shape):
                 raise function.error(f"the argument {array.name!r} has {len(shape)} dimensions; expected {len(array.shape)}", array.name)

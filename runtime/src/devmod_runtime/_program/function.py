@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _collections_abc import Mapping  # collections.abc, without the package collections
 from _weakref import ref
 from functools import partial
 from struct import Struct
@@ -13,21 +14,22 @@ from devmod._util.text import escape_line
 from devmod._values.param import declaration_text
 from devmod.backend import STRUCT_FORMATS, ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
+from devmod_readers.programs import bind_lengths, names_in
 from devmod_runtime._fork import check_driver
 from devmod_runtime._launch.function import Launch, PerInstance
 from devmod_runtime._launch.function import _references as references
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._launch.scalars import packer, plain_packer
 from devmod_runtime._program.call import CheckedProgramCall, ProgramArgument
-from devmod_runtime._program.plan import steps_of
+from devmod_runtime._program.plan import measure, steps_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from inspect import Signature
     from typing import Any, NoReturn, Self
 
-    from devmod import FunctionInfo
+    from devmod import Array, FunctionInfo
     from devmod_readers.programs import Program, Scalar
     from devmod_runtime._device.device import Device
     from devmod_runtime._device.stream import Stream
@@ -64,6 +66,7 @@ def _signature(function: ProgramFunction) -> Signature:
         parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=texts[name]))
     outputs = [each.name for each in function.program.arrays("output")]
     parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=texts[name]) for name in outputs]
+    parameters += [Parameter("state", Parameter.KEYWORD_ONLY)] if function.states else []
     parameters.append(Parameter("stream", Parameter.KEYWORD_ONLY, default=None))
     return Signature(parameters, return_annotation=", ".join(texts[name] for name in outputs) or None)
 
@@ -111,7 +114,8 @@ class ProgramFunction(ProcessLocal):
         #: The integer scalars by which the shapes and the launches differ.
         self.sizes = tuple(sorted(program.size_names))
         module.constants(program, device)  # an error of theirs is one of the look-up
-        self.arrays = {each.name: each for each in program.arrays("input", "update", "output")}
+        self.states = [each.name for each in program.arrays("state")]
+        self.arrays = {each.name: each for each in program.arrays("input", "update", "output", "state")}
         self.arguments = [ProgramArgument(*each) for each in enumerate(self.arrays.values())]
         self.new_arrays = {each.name: each for each in program.arrays("output", "temporary")}
         self.lifetimes = program.lifetimes()
@@ -132,7 +136,8 @@ class ProgramFunction(ProcessLocal):
         stream
             The stream of the launches. Default: the device's current stream.
         **keywords
-            Arguments by name. An output that is given is written, in place of a new array.
+            Arguments by name. An output that is given is written, in place of a new array. ``state=`` gives a program with a state the
+            arrays of `state`, which it reads and writes.
 
         Returns
         -------
@@ -190,6 +195,49 @@ class ProgramFunction(ProcessLocal):
         """Put the program into the message of a failed launch, or of a device without memory, unless it is there."""
         if not str(error).startswith(self.label):
             error.args = (f"{self.label}: {error}", *error.args[1:])
+
+    @property
+    def open_lengths(self) -> list[str]:
+        """The lengths that `state` takes: those in the shapes of the state that no constant has."""
+        own = (name for each in self.program.arrays("state") for length in each.shape for name in names_in(length))
+        known = {name for each in self.program.arrays("constant") for name in each.shape}
+        return [name for name in dict.fromkeys(own) if name not in known]
+
+    def state(self, **lengths: int) -> dict[str, Array]:
+        """Return new arrays for the state of the program, with their first values, by name: ``s = f.state()``, then ``f(x, state=s)``.
+
+        Parameters
+        ----------
+        **lengths
+            `open_lengths`.
+
+        Raises
+        ------
+        ArgumentError
+            The program has no state; or a length is missing, unknown, or none that the state can have.
+        """
+        program, device = self.program, self.device
+        if not self.states:
+            raise self.error("it has no state", "state")
+        names, constants = self.open_lengths, self.constants
+        values: dict[Any, int] = {**lengths}
+        if unknown := [each for each in lengths if each not in names]:
+            raise self.error(f"its state has no length {unknown[0]!r} to give{did_you_mean(unknown[0], names)}", unknown[0])
+        if missing := [each for each in names if each not in lengths]:
+            raise self.error(f"its state also needs {list_names(missing)}: f.state({missing[0]}=…)", missing[0])
+        bind_lengths([(each, each.shape, constants[each.name].shape) for each in program.arrays("constant")], values)
+        result: dict[str, Array] = {}
+        for each in program.arrays("state"):
+            shape, _ = measure(each, values, self.error)
+            if not each.initial:
+                result[each.name] = device.zeros(shape, each.type)
+                continue
+            first = constants[each.initial]
+            if first.shape != shape:
+                raise self.error(f"the state {each.name!r} has the shape {shape}, and {each.initial!r} has {first.shape}", each.name)
+            result[each.name] = device.empty(shape, each.type)
+            result[each.name].copy_from(first)
+        return result
 
     def on(self, device: Device | str) -> ProgramFunction:
         """Return the program on one device. Its calls take arrays of that device, and copy host arrays there.
@@ -269,13 +317,16 @@ class ProgramFunction(ProcessLocal):
     def _arrange(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, with defaults."""
         names = self.names
+        if self.states:
+            keywords = {**keywords, **self._state_of(keywords)}
+            del keywords["state"]
         if len(args) > len(names):
             raise self.error(f"it takes {len(names)} arguments by position, {list_names(names)}; {len(args)} given")
         values = dict(zip(names, args, strict=False))
         for name, value in keywords.items():
             if name in values:
                 raise self.error(f"the argument {name!r} is given by position and by name", name)
-            if name not in names and name not in self.outputs:
+            if name not in names and name not in self.outputs and name not in self.states:
                 if name in ("grid", "threads", "block", "shared_memory"):
                     raise self.error(f"it takes no {name}=: {_NO_GRID}", name)
                 known = [*names, *self.outputs]
@@ -285,6 +336,18 @@ class ProgramFunction(ProcessLocal):
         if missing:
             raise self.error(f"it also needs {list_names(missing)}", missing[0])
         return self.defaults | values
+
+    def _state_of(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arrays of the state that a call gives."""
+        given = keywords.get("state")
+        if given is None:
+            raise self.error(f"it has a state, {list_names(self.states)}: s = f.state() makes it, and f(…, state=s) uses it", "state")
+        if not isinstance(given, Mapping) or any(each not in given for each in self.states):
+            got = list_names(given) if isinstance(given, Mapping) else type(given).__name__
+            raise self.error(f"state= takes what f.state() returns, arrays by name: {list_names(self.states)}; got {got}", "state")
+        if alone := [each for each in self.states if each in keywords]:
+            raise self.error(f"{alone[0]!r} is of the state, which state= gives", alone[0])
+        return {each: given[each] for each in self.states}
 
     def _repr_html_(self) -> str:
         rows = [declaration_text(each).partition(": ")[::2] for each in self.interface.params if each.extra.get("role") in _CALL_ROLES]

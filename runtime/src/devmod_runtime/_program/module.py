@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from threading import RLock
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 from devmod import Function, Module
 from devmod._modules.bundle import BundleModule
@@ -16,8 +18,13 @@ from devmod.backend import Once, PayloadModule, decode, environment_text, find_s
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import Program, check_kernels, constant_of, names_in
 from devmod_runtime._device.device import Device
+from devmod_runtime._fork import fork_safe
 from devmod_runtime._program.function import ProgramFunction
 from devmod_runtime._program.plan import Shapes
+
+#: The constants of each const_loader on devices: several programs have them.
+_constants: WeakKeyDictionary[Module, Once] = WeakKeyDictionary()
+_lock = fork_safe(RLock())  # a signal's handler may call a program
 
 
 class ProgramModule(PayloadModule):
@@ -105,12 +112,15 @@ class ProgramModule(PayloadModule):
     def constants(self, program: Program, device: Device) -> dict[str, Any]:
         """Return the constants of a program on a device, where they are copied once, and again after the device lost them."""
         generation = device.generation
+        loaders = [each for each in self.imports if each.kind == "const_loader"]
+        with _lock:
+            results = _constants.setdefault(loaders[0], Once()) if len(loaders) == 1 else self._results
 
         def upload(array: Any) -> Any:
             return device.from_numpy(constant_of(program, array, self.imports))  # type: ignore[arg-type]
 
         return {
-            each.name: self._results.get(("constant", each.name, device, generation), partial(upload, each))
+            each.name: results.get(("constant", each.name, each.type, len(each.shape), device, generation), partial(upload, each))
             for each in program.arrays("constant")
         }
 

@@ -7,9 +7,9 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from devmod.backend import ConversionError, expression_text, members_by_value
+from devmod.backend import ConversionError, array_bytes, expression_text, members_by_value, parse_dtype
 from devmod.errors import ArgumentError, DevmodError, LaunchError
-from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Program, Sampler, evaluate
+from devmod_readers.programs import COMPARISONS, Array, ExpressionError, Program, Sampler, View, evaluate
 from devmod_runtime._device.device import Device
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.image import Image
@@ -81,7 +81,7 @@ class Shapes:
         for array in program.arrays("output", "temporary"):
             form = array.type, array.format, array.shape
             if form not in measured:
-                measured[form] = _measure(array, values, error)
+                measured[form] = measure(array, values, error)
             self.lengths[array.name], nbytes = measured[form]
             self.nbytes[array.name] = nbytes
             if array.role == "temporary" and not array.format:
@@ -108,13 +108,13 @@ class Shapes:
         return [*[device.slice(memory[number], 0, nbytes) for number, nbytes in self.parts], *images]
 
 
-def _measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[int, ...], int]:
+def measure(array: Array, values: dict[Any, int], error: Error) -> tuple[tuple[int, ...], int]:
     """Return the lengths and the bytes of an array. Raise ArgumentError if it cannot have them."""
     try:
         lengths = tuple([evaluate(each, values) for each in array.shape])
     except ExpressionError as problem:
         raise error(f"the shape of {array.name!r}: {problem}", array.name) from None
-    if min(lengths) < 0:
+    if min(lengths, default=0) < 0:
         raise error(f"the shape of {array.name!r} is {lengths}, which has a negative length", array.name)
     if array.format and not all(lengths):
         raise error(f"the shape of the image {array.name!r} is {lengths}; expected lengths of 1 or more", array.name)
@@ -179,14 +179,15 @@ class Step:
                 self.names.append(given)
                 place = given if argument.packed is None else place
             self.places.append(place)
-        self.first = [each for each in step.arguments.values() if type(each) is str and each in function.new_arrays and each not in seen]
+        given_names = [each for each in step.arguments.values() if isinstance(each, str)]
+        self.first = [each for each in given_names if each in function.new_arrays and each not in seen]
         seen.update(self.first)
 
     @property
     def written(self) -> list[Any]:
         """The names among what the step gives, without arrays and images that the kernel only reads."""
         read = [given for argument, given in self.arguments if argument.kind in ("buffer", "image") and not argument.written]
-        return [each for each in self.program.program.steps[self._number].arguments.values() if type(each) is str and each not in read]
+        return [each for each in self.program.program.steps[self._number].arguments.values() if isinstance(each, str) and each not in read]
 
     def cleared(self, shapes: Shapes) -> Iterator[tuple[str, int]]:
         """Yield the names and the bytes of the arrays and images that are cleared before the step."""
@@ -204,6 +205,8 @@ class Step:
 
     def value(self, given: Any, values: dict[Any, int], arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> Any:
         """Return the value of an argument."""
+        if type(given) is View:
+            return self._viewed(given, arrays[given])
         if type(given) is str:
             return arrays[given] if given in arrays else scalars[given] if given in scalars else values[given]
         if type(given) is dict:
@@ -215,18 +218,27 @@ class Step:
         except ExpressionError as problem:
             raise self._error(problem) from None
 
+    def _viewed(self, view: View, array: DeviceArray) -> DeviceArray:
+        """Return an array as elements of another type. Padding of the device's allocations counts as elements."""
+        unit, size = max(array.device.length_unit, 1), array_bytes(parse_dtype(view.type), (1,))
+        nbytes = -(-array.nbytes // unit) * unit
+        if nbytes % size:
+            text = f"{view[:]!r} has {array.nbytes} bytes, and each {view.type} of '{view}' has {size}"
+            raise self.program.error(f"step {self._number + 1} ({self.function.name!r}): {text}", view[:])
+        return array.viewed((nbytes // size,), view.type)
+
     def maker(
         self, argument: Argument, given: Any, values: dict[Any, int], arrays: Mapping[str, Any], numbers: Mapping[Any, int]
     ) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
         """Return the function that returns a value of the kernel for the slots and the scalars of a call; None if it is always the same."""
         pack, packed = argument.pack, argument.packed
         if packed is not None:
-            array, number = arrays[given], numbers[given]
+            array, number = self.value(given, values, arrays, {}), numbers[given]
             device, fields = array.device, packed.fields(array.dtype, array.shape)
             return lambda slots, scalars: (device, slots[number], fields)
         if pack is None:
             return None
-        names = [each for each in (given.values() if type(given) is dict else (given,)) if type(each) is str]
+        names = [each for each in (given.values() if type(given) is dict else (given,)) if isinstance(each, str)]
         # The arrays whose addresses a struct has: as numbers of slots, since a plan keeps no array of a call.
         forms = {name: (each.device, numbers[name], each.shape, each.dtype) for name in names if (each := arrays.get(name)) is not None}
         if not forms and not any(each in self.program.scalars and each not in self.program.sizes for each in names):
@@ -281,7 +293,10 @@ def steps_of(function: ProgramFunction) -> list[Step]:
     forms: dict[Any, int] = {}
     for number, step in enumerate(steps):
         declared = [function.program.declared[name] for name in step.names]
-        arrays = [(each.type, each.shape) if isinstance(each, Array) and not each.format else each.name for each in declared]
+        arrays = [
+            (getattr(name, "type", each.type), each.shape) if isinstance(each, Array) and not each.format else each.name
+            for name, each in zip(step.names, declared, strict=True)
+        ]
         step.form = forms.setdefault((step.function, step.extent, *arrays), number)
     return steps
 

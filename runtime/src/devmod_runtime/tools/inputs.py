@@ -677,7 +677,7 @@ def call_once(function: Function, arguments: Arguments, device: Device, **launch
 
 
 def on_device(function: Function, arguments: Arguments, device: Device) -> Arguments:
-    """Return arguments with their arrays, images and samplers on a device."""
+    """Return arguments with their arrays, images and samplers on a device, and a new state if a program has one."""
     params = parameters(function)
 
     def copy(name: str, value: Any) -> Any:
@@ -696,10 +696,12 @@ def on_device(function: Function, arguments: Arguments, device: Device) -> Argum
         except DevmodError as error:
             raise ArgumentError(f"{name}: {error}", kind=device.kind, function=function.name, argument=name) from None
 
-    return Arguments(
-        tuple(copy(str(number), value) for number, value in enumerate(arguments.positional, 1)),
-        {name: copy(name, value) for name, value in arguments.named.items()},
-    )
+    named = {name: copy(name, value) for name, value in arguments.named.items()}
+    if (program := program_of(function)) is not None and program.states and "state" not in named:
+        lengths: dict[str, int] = {}
+        known_lengths(program, named, lengths)
+        named["state"] = program.state(**{name: lengths[name] for name in program.open_lengths if name in lengths})
+    return Arguments(tuple(copy(str(number), value) for number, value in enumerate(arguments.positional, 1)), named)
 
 
 def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
@@ -718,9 +720,10 @@ def _image_on_device(name: str, value: RandomImage, device: Device) -> Image:
 
 def results_of(function: Function, arguments: Arguments, written: Collection[str] = ()) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays that a function may have written to, and those of `written`, on the host."""
-    params = parameters(function)
+    params, program = parameters(function), program_of(function)
+    state = arguments.named["state"] if program is not None and program.states else {}
     return {
         name: value.numpy()
-        for name, value in arguments.items()
+        for name, value in (*arguments.items(), *state.items())
         if hasattr(value, "numpy") and (name not in params or params[name].access != "r" or {name, params[name].name} & {*written})
     }

@@ -110,7 +110,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
 def _check_name(function: Function, name: str, call: Arguments) -> None:
     program = program_of(function)
     arrays = [each for each, param in parameters(function).items() if param.kind in ("buffer", "image") and each in dict(call.items())]
-    arrays += [] if program is None else [each for each in program.outputs if each not in arrays]
+    arrays += [] if program is None else [each for each in (*program.outputs, *program.states) if each not in arrays]
     if name not in arrays:
         raise ArgumentError(
             f"{function.name} has no array {name!r} to compare, print or save{did_you_mean(name, arrays)}; it has {list_names(arrays)}",

@@ -157,9 +157,10 @@ def _entry(table: Table, value: object, name: str, index: int, missing: str) -> 
 _PROGRAM_TEXTS = {
     "inputs": '["x: float32[n]"]',
     "outputs": '["y: float32[n]"]',
-    "updates": '["state: float32[n]"]',
+    "updates": '["x: float32[n]"]',
     "temporaries": '["sums: float32[n] = 0"]',
     "constants": '["w: float32[n]"]',
+    "states": '["cache: float32[128, 64] = 0"]',
     "samplers": '["linear: linear clamp"]',
     "requires": '["n % 4 == 0"]',
 }
