@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 import devmod
 from devmod import Target
 from devmod.backend import create_own
-from devmod.errors import ArgumentError, CompileError, DeviceNotFoundError, ToolchainNotFoundError, list_names, not_installed, pip_install
+from devmod.errors import (
+    ArgumentError,
+    CompileError,
+    DeviceMemoryError,
+    DeviceNotFoundError,
+    ToolchainNotFoundError,
+    list_names,
+    not_installed,
+    pip_install,
+)
 from devmod.worker import answers
 from devmod_targets._executables import version
 
@@ -221,14 +230,15 @@ class _Plan:
 
         kind, tree = self.target.kind, call.src[0]
         if tree.op is not Ops.SINK:
-            raise self._error(call, tree.op.name, "a copy from another device in each call")
+            raise self._error(call, "a copy between devices in each call, which a program does not have")
         for each in tree.toposort():
             missing = each.dtype not in (dtypes.void, *dtypes.weaks) and dtype_of(each.dtype)
             if missing in _MISSING.get(kind, ()):
                 others = [other for other in ("opencl", "cuda", "rocm", "metal", "webgpu") if missing not in _MISSING.get(other, ())]
-                raise self._error(call, each.op.name, f"{missing}. Kinds that have it: {', '.join(others)}")
+                place = "an array" if each.op is Ops.PARAM else each.op.name
+                raise self._error(call, f"{missing} in {place}. Kinds that have {missing}: {', '.join(others)}")
 
-    def _error(self, call: Any, operator: str, what: str) -> ArgumentError:
+    def _error(self, call: Any, what: str) -> ArgumentError:
         from devmod_targets.tinygrad.record import effects
 
         calls = self.recording.calls
@@ -239,7 +249,7 @@ class _Plan:
         results = [each.name for each in self.recording.outputs if each.buffer in reached]
         where = f"the output {list_names(results)}" if results else "the state"
         return ArgumentError(
-            f"the program {self.name!r} cannot be made for {self.target.kind}: {where} needs {operator} with {what}",
+            f"the program {self.name!r} cannot be made for {self.target.kind}: {where} needs {what}",
             argument="fn",
             kind=self.target.kind,
         )
@@ -397,7 +407,10 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
     """
     import numpy as np
 
-    types = {each.dtype for info in module.functions.values() if info.interface for each in info.interface.params}
+    parts = [module]
+    for each in parts:
+        parts += each.imports
+    types = {each.dtype for part in parts for info in part.functions.values() if info.interface for each in info.interface.params}
     allowed = 1e-2 if types & {"float16", "bfloat16"} else 1e-4
     lines, skipped = [], set()
     for number, each in enumerate(expected):
@@ -408,21 +421,24 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
             lines.append(f"not checked: result {number} of tinygrad on the CPU is constant, with any kernel that does nothing")
             skipped.add(number)
     checked, worst = [], (0.0, 0.0)
+    kinds = {each.kind for each in parts}
     for device in devmod.devices() if len(skipped) < len(expected) else ():
-        try:
-            function = module[name].on(device)
-            given = {**inputs, "state": function.state()} if hasattr(function, "state") else inputs
-            results = function(**given)
-        except DeviceNotFoundError:
+        if device.kind not in kinds:
             continue
         label = f"{device.kind}:{device.index}"
+        try:
+            function = module[name].on(device)
+            results = function(**inputs, **({"state": function.state()} if function.states else {}))
+        except (DeviceNotFoundError, DeviceMemoryError) as error:
+            lines.append(f"not checked on {label}: {error}")
+            continue
         for number, (got, wanted) in enumerate(zip(results if isinstance(results, tuple) else (results,), expected, strict=True)):
             if number not in skipped:
                 worst = max(worst, _difference(f"result {number} of {name!r} on {label}", np.asarray(got), wanted, allowed))
         checked.append(label)
     if checked:
         lines.insert(0, f"checked on {' and '.join(checked)} against tinygrad on the CPU: worst error {worst[0]:.1e} of {worst[1]:.2g}")
-    elif len(skipped) < len(expected):
+    elif not lines:
         lines.append("not checked: no device of the file's kinds is here")
     return lines
 

@@ -141,14 +141,14 @@ def record(fn: Any, inputs: Mapping[str, Any], outputs: Sequence[str] | None, co
     fresh = {name: _fresh(each) if isinstance(each, Tensor) else each for name, each in inputs.items()}
     own = [_array(each, names.take(name), each.shape) for name, each in fresh.items() if isinstance(each, Tensor)]
     before = {**constants, **held_tensors(fn)}
-    Tensor.realize(*before.values())
+    if before:
+        Tensor.realize(*before.values())
     others = [name for name, each in before.items() if each.device != "CPU"]
     if others:
         raise ArgumentError(
             f"tensors are on another device than tinygrad's CPU: {list_names(others)}. Move them: t.to('CPU')", argument="fn"
         )
     calls: list[UOp] = []
-    randoms = _random_state()
     view, UOp.contiguous_view = UOp.contiguous_view, lambda _: None  # type: ignore[method-assign,assignment] - arrays have no offsets
     realize.capturing.append(SimpleNamespace(add_linear=lambda linear, _: calls.extend(linear.src)))
     try:
@@ -159,7 +159,8 @@ def record(fn: Any, inputs: Mapping[str, Any], outputs: Sequence[str] | None, co
     finally:
         realize.capturing.clear()
         UOp.contiguous_view = view  # type: ignore[method-assign]
-    if randoms != _random_state():
+    seeds = {buffer_of(each) for table in (Tensor._device_seeds, Tensor._device_rng_counters) for each in table.values()}
+    if any(not seeds.isdisjoint(effects(call)[1]) for call in calls):
         raise ArgumentError(
             "the function makes random numbers (Tensor.rand, dropout, a tensor whose first values are random), which a program does not "
             "have. Make them an input, or realize such a tensor before the export",
@@ -273,10 +274,6 @@ def dtype_of(dtype: Any) -> str:
     if dtype not in _DTYPES:
         raise ArgumentError(f"the function has the element type {dtype.name}, which devmod does not have", argument="fn")
     return _DTYPES[dtype]
-
-
-def _random_state() -> dict[str, UOp]:
-    return {device: each.uop for device, each in Tensor._device_rng_counters.items()}
 
 
 def expression(value: Any) -> Any:

@@ -114,7 +114,7 @@ def render(item: list[str]) -> dict[str, Any]:
     renderer: Any = KINDS[kind][0](Target(kind.upper(), arch=arch))
     renderer.name = name
     try:
-        program = do_to_program(pickle.loads(b64decode(tree)), renderer)
+        program = do_to_program(pickle.loads(b64decode(tree)), renderer)  # noqa: S301 - this program pickled it
         info = program.arg
         text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
         return {
@@ -124,7 +124,7 @@ def render(item: list[str]) -> dict[str, Any]:
             "grid": [expression(each) for each in info.global_size],
             "block": list(info.local_size or (1, 1, 1)),
         }
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
 
 
