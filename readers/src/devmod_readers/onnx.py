@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-__all__ = ["Dim", "Model", "Node", "Range", "read_model"]
+__all__ = ["Constant", "Dim", "Model", "Node", "Range", "read_model"]
 
 #: What protobuf takes, and the most nodes, initializers and inputs.
 MAX_BYTES, MAX_NODES = (1 << 31) - 1, 100_000
-#: The element types by ONNX's numbers. NumPy has no bfloat16: a constant of it has its bits.
+#: The element types by ONNX's numbers.
 TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64",
          12: "uint32", 13: "uint64", 16: "bfloat16"}  # fmt: skip
 #: The types of attributes by ONNX's numbers: numbers and texts, of which one or many; graphs.
 _PLAIN, _GRAPHS = (1, 2, 3, 6, 7, 8), (5, 10)
 _STORED = {"bool": "uint8", "bfloat16": "uint16"}
 #: A length, its range, or all lengths of an input.
-Dim = int | tuple[int, int] | list[int]
+Dim = int | tuple[int, int] | list[int | tuple[int, int]]
 
 
 class Range(NamedTuple):
@@ -39,8 +39,15 @@ class Range(NamedTuple):
     high: int
 
 
+class Constant(NamedTuple):
+    """A tensor of the file: its element type, and its elements. NumPy has no bfloat16: it has the bits of one as uint16."""
+
+    type: str
+    array: np.ndarray[Any, Any]
+
+
 class Node(NamedTuple):
-    """A node. A tensor among the attributes is its element type and its array."""
+    """A node. A tensor among the attributes is a `Constant`."""
 
     operator: str
     domain: str
@@ -60,7 +67,7 @@ class Model(NamedTuple):
     outputs, nodes
         The names of the outputs, and the nodes, each after those whose outputs it uses.
     constants
-        The element type and the array of each initializer.
+        The initializers, and the values of nodes `Constant`.
     notes
         Sentences about what the file leaves open and this reader has chosen.
     """
@@ -68,7 +75,7 @@ class Model(NamedTuple):
     inputs: dict[str, tuple[str, tuple[int | Range, ...]]]
     outputs: tuple[str, ...]
     nodes: tuple[Node, ...]
-    constants: dict[str, tuple[str, np.ndarray[Any, Any]]]
+    constants: dict[str, Constant]
     notes: tuple[str, ...]
 
 
@@ -85,7 +92,7 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
         The file.
     dims
         The lengths that the file leaves open: by input and axis as in "x.0", by the name that the file has for a length, or all those of
-        an input. A pair of numbers is a range from which each call chooses. A first length that is missing is 1.
+        an input; "" is the only input. A pair of numbers is a range from which each call chooses. A first length that is missing is 1.
 
     Raises
     ------
@@ -143,7 +150,10 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
         if any(word in each.op_type for word in ("Sequence", "Optional", "String")):
             raise _UnsupportedError(f"{what}: no program has sequences, optional values or strings")
         attributes = {one.name: _attribute(one, what, files) for one in each.attribute}
-        nodes.append(Node(each.op_type, domain, versions[domain], tuple(each.input), tuple(each.output), attributes))
+        if each.op_type == "Constant" and "value" in attributes and each.output:
+            constants[each.output[0]] = attributes["value"]
+        else:
+            nodes.append(Node(each.op_type, domain, versions[domain], tuple(each.input), tuple(each.output), attributes))
         if unknown := next((name for name in each.input if name not in known), ""):
             raise ValueError(f"{what}: no input, initializer or earlier node has the name of its input {quote_name(unknown)}")
         for name in filter(None, each.output):
@@ -181,8 +191,8 @@ def _type(number: int, what: str) -> str:
     return TYPES[number]
 
 
-def _tensor(tensor: Any, what: str, files: _Files) -> tuple[str, np.ndarray[Any, Any]]:
-    """Return the element type and the array of a constant."""
+def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
+    """Return a constant of the file."""
     import numpy as np
     from onnx.numpy_helper import to_array
 
@@ -193,7 +203,7 @@ def _tensor(tensor: Any, what: str, files: _Files) -> tuple[str, np.ndarray[Any,
         if min(dims, default=0) < 0:
             raise ValueError("a length is negative")
         if not size:  # some programs write data for it
-            return dtype, np.empty(dims, dtype if dtype == "bool" else stored)
+            return Constant(dtype, np.empty(dims, dtype if dtype == "bool" else stored))
         if tensor.data_location == 1:
             result = np.frombuffer(files.read(tensor.external_data, size), stored).reshape(dims)
         elif tensor.HasField("raw_data"):
@@ -202,7 +212,7 @@ def _tensor(tensor: Any, what: str, files: _Files) -> tuple[str, np.ndarray[Any,
             result = to_array(tensor).view(stored)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{what}, {dtype}{list(dims)}: {error}") from None
-    return dtype, result != 0 if dtype == "bool" else result
+    return Constant(dtype, result != 0 if dtype == "bool" else result)
 
 
 class _Files:
@@ -242,37 +252,38 @@ class _Files:
 
 def _inputs(values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> dict[str, tuple[str, tuple[int | Range, ...]]]:
     """Return the element types and the shapes of inputs. `notes` gets a sentence for each length that is chosen here."""
-    result, known, missing = {}, set[str](), list[str]()
+    result, missing, known = {}, list[str](), {""} if len(values) == 1 else set[str]()
     for each in values:
         what = f"the input {quote_name(each.name)}"
         if each.type.WhichOneof("value") != "tensor_type":
             raise _UnsupportedError(f"{what} is no tensor; no program has sequences, optional values or maps")
-        tensor, whole = each.type.tensor_type, dims.get(each.name)
+        tensor, whole = each.type.tensor_type, dims.get(each.name, dims.get("") if len(values) == 1 else None)
+        whole = [whole] if isinstance(whole, (int, tuple)) else whole
         lengths = [(max(one.dim_value, 0), one.dim_param) for one in tensor.shape.dim]
         if not tensor.HasField("shape"):
-            lengths = [(0, "")] * (len(whole) if isinstance(whole, list) else 0)
-            missing += [] if lengths else [f"{each.name}=N,N,…"]
-        if isinstance(whole, list) and len(whole) != len(lengths):
+            lengths = [(0, "")] * len(whole or ())
+            missing += [] if whole else [f"--dim {each.name}=N,N,…"]
+        if whole and len(whole) != len(lengths):
             raise ArgumentError(f"{what} has {len(lengths)} dimensions, and its lengths are {whole}")
         known.add(each.name)
         shape = list[int | Range]()
         for axis, (fixed, label) in enumerate(lengths):
-            keys = (f"{each.name}.{axis}", label, each.name)
-            known.update(keys[:2])
-            key = next((key for key in keys if key in dims), "")
-            value: Any = dims.get(key, fixed)
-            value = value[axis] if isinstance(value, list) else value
+            place = f"{each.name}.{axis}"
+            known.update(filter(None, (place, label)))
+            key = place if place in dims or not label else label
+            value: Any = dims[key] if key in dims else whole[axis] if whole else fixed
+            advice = f"--dim {label if label.replace('.', '_').isidentifier() else place}=N"
             if not value and not axis:
+                notes.append(f"{what} leaves its first length open, which is 1 here; for another: {advice}")
                 value = 1
-                notes.append(f"{what} has a first length that is open, and 1 here; for another: --dim {label or keys[0]}=N")
-            missing += [] if value else [f"{label or keys[0]}=N"]
-            low, high = value if isinstance(value, tuple) else (value, value)
-            if (fixed and value != fixed) or not (not value or 1 <= low <= high < 1 << 31):
+            missing += [] if value else [advice]
+            low, high = value if isinstance(value, tuple) else (value or 1, value or 1)
+            if (fixed and value != fixed) or not 1 <= low <= high < 1 << 31:
                 raise ArgumentError(f"{what}, axis {axis}: expected {fixed or 'a length of 1 or more, or a range of them'}, got {value}")
-            shape.append(Range(keys[0] if key == each.name else key, low, high) if isinstance(value, tuple) else low)
+            shape.append(Range(key, low, high) if isinstance(value, tuple) else low)
         result[each.name] = _type(tensor.elem_type, what), tuple(shape)
-    if unknown := next((key for key in dims if key not in known), ""):
+    if unknown := next((key for key in dims if key not in known), None):
         raise ArgumentError(f"no input and no length of one has the name {quote_name(unknown)}{did_you_mean(unknown, known)}")
     if missing:
-        raise ArgumentError(f"the model leaves lengths open, so choose them: --dim {' --dim '.join(dict.fromkeys(missing))}")
+        raise ArgumentError(f"the model leaves lengths open, so choose them: {' '.join(dict.fromkeys(missing))}")
     return result
