@@ -364,7 +364,7 @@ class Transformer:
         self.program: Any = module["step"]
         self.device: Any = self.program.device
         self.stream, self.lengths = self.device.default_stream, {"context": config.context, "prompt": 5}
-        self.text: dict[str, Any] = new_text(self.device, config, (1, 5, 25, 125, 625))
+        self.text: dict[str, Any] = new_text(self.program, config, (1, 5, 25, 125, 625))
         self.new_logits = partial(self.device.empty, config.vocabulary, "float32")
         self.bound = self.program.bind(**self.text, logits=self.new_logits())
         #: For each launch by hand the function, the arguments, where None is the logits, and the grid.
@@ -373,7 +373,7 @@ class Transformer:
 
         program = self.program
         shapes = Shapes(program.program, program.lifetimes, dict(self.lengths), program.error)
-        arrays: dict[str, Any] = {**program.constants, **self.text, "logits": None}
+        arrays: dict[str, Any] = {**program.constants, **self.text, **self.text["state"], "logits": None}
         for name in program.lifetimes:
             arrays[name] = self.device.empty(shapes.lengths[name], program.program.declared[name].type)
         for step in program.steps:

@@ -62,6 +62,8 @@ def test_a_module_without_programs_and_names_that_are_refused() -> None:
         programs_of("file.devmod")  # type: ignore[arg-type]
     with pytest.raises(devmod.FormatError, match="the name 'größe' begins with two underscores, or has characters that are not ASCII"):
         programs_of(make("größe"))
+    with pytest.raises(devmod.FormatError, match="it has a state, which no framework keeps: declare the arrays as updates"):
+        programs_of(make(states=["s: float32[4] = 0"]))
 
 
 def test_two_loads_of_a_file_are_the_same() -> None:

@@ -25,6 +25,7 @@ from devmod_readers.programs import (
     Sampler,
     Scalar,
     Step,
+    View,
     check_kernels,
     check_names,
     evaluate,
@@ -72,6 +73,11 @@ def test_a_program_is_read_as_it_was_written() -> None:
     assert interface_of(GOOD).arg_types == ("handle", "float32", "handle", "handle", "handle")
     again = FunctionInfo("p", interface_of(GOOD).arg_types, interface=Interface.from_dict(interface_of(GOOD).interface.to_dict()))  # type: ignore[union-attr]
     assert read(pack_steps(GOOD), again) == GOOD
+    code = plain()
+    code["steps"][0][1]["k"] = ["view", "x", "int8"]
+    seen = read(code).steps[0]
+    assert (seen.arguments["k"], type(seen.arguments["k"]), seen.arguments["k"].type) == ("x", View, "int8")
+    assert read(pack_steps(read(code))).steps[0].arguments["k"].type == "int8"
     image = Program("p", {"i": Array("i", "update", "uint8", ("h", "w"), "rgba8unorm")}, (), (Step("k", {"i": "i"}),), "q")
     assert read_program("p", interface_of(image), pack_steps(image)) == image
 
@@ -135,6 +141,10 @@ WRONG_CODE = {
     "deep": (step(arguments={"x": nested(17)}), STEP + "it has an expression that is nested more than 16 deep, at byte 18"),
     "very deep": (step(arguments={"x": nested(40)}), STEP + "arrays and maps are nested more than 32 deep, at byte 115"),
     "empty arrays": (step(arguments={"x": [[]] * 5000}), STEP + "more than 2030 arrays and maps in values of any type, too many for 8052 bytes, at byte 2050"),
+    "a short view": (step(arguments={"x": ["view", "x"]}), STEP + "it has a value that is no integer expression, at byte 18"),
+    "a view of a view": (step(arguments={"x": ["view", ["view", "x", "int8"], "int8"]}), STEP + "it has a value that is no integer expression, at byte 18"),
+    "a view in an expression": (step(arguments={"x": ["+", ["view", "x", "int8"], 1]}), STEP + "it has a value that is no integer expression, at byte 18"),
+    "a view as a grid": (step(launch={"grid": [["view", "x", "int8"]]}), STEP + "it has a value that is no integer expression, at byte 27"),
     "four dimensions": (step(launch={"grid": [1, 2, 3, 4]}), STEP + "4 dimensions, and the maximum is 3, at byte 27"),
     "a dimension": (step(launch={"grid": [True]}), STEP + "expected an integer expression, at byte 27"),
 }  # fmt: skip
@@ -172,6 +182,8 @@ WRONG_DECLARATIONS = {
     "a length": (declared(param(shape=[0.5])), "the program 'p': the shape of 'x' has a value that is no integer expression"),
     "a deep length": (declared(param(shape=[nested(17)])), "the program 'p': the shape of 'x' has an expression that is nested more than 16 deep"),
     "a number that is cleared": (declared(param(cleared=1)), INVALID),
+    "an initial value that is no text": (declared(param(role="state", access="rw", initial=0)), INVALID),
+    "a state that is read alone": (declared(param(role="state")), INVALID),
     "an access": (declared(param(access="rw")), INVALID),
     "a format": (declared(param("image", "2d", fmt="rgb10")), INVALID),
     "a dimension": (declared(param("image", "3d", fmt="rgba8unorm")), INVALID),
@@ -208,6 +220,10 @@ NAMES: dict[str, tuple[Program, str]] = {
         "an array of float32x4 cannot be declared; expected numbers, such as x: float32[n, 4]",
     ),
     "a scalar": (GOOD._replace(declared={"a": Scalar("a", "handle")}), "a scalar of handle cannot be declared; expected an integer, a float or bool"),
+    "a state that begins as an input": (
+        GOOD._replace(declared={"x": X, "s": X._replace(name="s", role="state", initial="x")}),
+        "'s' cannot begin as 'x': only a state can, as a constant of its type and shape",
+    ),
     "an input that is cleared": (GOOD._replace(declared={"x": X._replace(cleared=True)}), "'x' cannot begin cleared: only an output or a temporary that is an array can"),
 }  # fmt: skip
 

@@ -280,7 +280,10 @@ def test_a_gradient_has_the_names_of_the_arguments_and_the_results() -> None:
         (None, "the module has no program 'g'; make the program of the gradients first"),
         (of(inputs=["grad_y: float32[n]", "z: float32[n]"]), f"'g' has 'z'; {expected}"),
         (of(outputs=["grad_a: float32[n]"], steps=[each.replace("grad_x", "grad_a") for each in steps]), f"'g' has 'grad_a'; {expected}"),
-        (of(inputs=["grad_y: float32[n]"], updates=["x: float32[n]"]), "'g' has updates or a state, and an operation in place has no gradient"),
+        (
+            of(inputs=["grad_y: float32[n]"], updates=["x: float32[n]"]),
+            "'g' has updates or a state, and an operation in place has no gradient",
+        ),
     ):
         assert refused(kernels=kernels, backward="g") == f"the program 'p': backward: {text}"
 

@@ -43,7 +43,7 @@ def check_transformer(device: Any, target: str, folder: Path) -> None:
     assert error < (1e-4 if device.name.startswith("SwiftShader") else 1e-5)
 
     # The prepared launches alone, without a copy between the steps.
-    text = new_text(device, SMALL, prompt)
+    text = new_text(step, SMALL, prompt)
     launch = step.bind(**text, logits=device.empty(SMALL.vocabulary, "float32"))
     for _ in range(SMALL.context):
         launch()

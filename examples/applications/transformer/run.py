@@ -32,7 +32,7 @@ def main() -> None:
     checked, error = check_decoding(step, Reference(config, random_weights(config)), PROMPT, arguments.tokens)
     print(f"{arguments.tokens} steps agree with NumPy; the largest error of a logit is {error:.1g} of the largest logit")
 
-    text = new_text(device, config, PROMPT)
+    text = new_text(step, config, PROMPT)
     launch = step.bind(**text, logits=device.empty(config.vocabulary, "float32"))
     begin = time.perf_counter()
     for _ in range(arguments.tokens):

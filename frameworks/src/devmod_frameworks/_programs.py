@@ -50,6 +50,8 @@ class Program:
         self.outputs: list[Array] = [*program.arrays("output")]
         self.sizes: set[str] = program.size_names
         self.has_images = any(each.format for each in (*self.arrays, *self.outputs))
+        if any(program.arrays("state")):
+            raise self.format_error("it has a state, which no framework keeps: declare the arrays as updates, or call the program itself")
         self._requires, self._constants = program.requires, [*program.arrays("constant")]
         self._bound = [*self.arrays, *self._constants]
         self._constant_shapes = [constant_of(program, each, owner.imports).shape for each in self._constants]

@@ -181,14 +181,14 @@ def _declaration(text: str, role: str) -> Array | Scalar:
         raise _Problem("has a value; of the arrays, only outputs, temporaries and states have one, which is 0")
     lengths = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
     shape = tuple(map(_expression, lengths))
-    type_ = annotation.value.id
+    type_, is_cleared = annotation.value.id, default is not None and role != "state"
     if type_ in IMAGE_FORMATS:
-        return Array(name, role, IMAGE_FORMATS[type_].dtype, shape, type_, default is not None)
+        return Array(name, role, IMAGE_FORMATS[type_].dtype, shape, type_, is_cleared)
     try:
         parse_dtype(type_)
     except FormatError:
         raise _Problem(f"has the type {type_!r}, which is neither an element type nor the format of an image") from None
-    return Array(name, role, type_, shape, cleared=default is not None and role != "state", initial=initial)
+    return Array(name, role, type_, shape, cleared=is_cleared, initial=initial)
 
 
 def _sampler(text: str) -> Sampler:

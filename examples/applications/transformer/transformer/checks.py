@@ -117,7 +117,7 @@ def check_decoding(step: Any, reference: Reference, prompt: tuple[int, ...], ste
 
     Return the tokens, and the largest error of a logit.
     """
-    text = new_text(step.device, reference.config, prompt)
+    text = new_text(step, reference.config, prompt)
     largest = 0.0
     for position in range(steps):
         expected = reference.step(int(text["tokens"].numpy()[position]))

@@ -27,7 +27,7 @@ def add_model(kernels: devmod.Module, config: Config, weights: dict[str, np.ndar
     for number in range(config.layers):
         own = {name.removesuffix(f"_{number}"): name for name in weights if name.endswith(f"_{number}")}
         own |= {name: f"{name}_{number}" for name in ("keys", "values")}
-        caches += [f"{own[name]}: float32[context, {config.kv_size}]" for name in ("keys", "values")]
+        caches += [f"{own[name]}: float32[context, {config.kv_size}] = 0" for name in ("keys", "values")]
         heads = {"heads": config.heads, "kv_heads": config.kv_heads, "hidden": config.hidden, "epsilon": config.epsilon}
         steps.append(devmod.step("layer", x="x", frequencies="frequencies", **at, **own, **heads))
     steps.append(devmod.step("rms_norm", x="x", weight="norm", y="y", grid=1, **sizes))
@@ -40,7 +40,8 @@ def add_model(kernels: devmod.Module, config: Config, weights: dict[str, np.ndar
         "step",
         devmod.bundle(kernels, devmod.const_loader(arrays, {}), mixed=True),
         inputs=["prompt: int32"],
-        updates=["tokens: int32[context]", "position: int32[1]", *caches],
+        updates=["tokens: int32[context]", "position: int32[1]"],
+        states=caches,
         outputs=[f"logits: float32[{config.vocabulary}]"],
         temporaries=[f"x: float32[{config.size}]", f"y: float32[{config.size}]"],
         constants=[f"{name}: {array.dtype}[{len(array)}]" for name, array in arrays.items()],
@@ -48,13 +49,10 @@ def add_model(kernels: devmod.Module, config: Config, weights: dict[str, np.ndar
     )
 
 
-def new_text(device: devmod.Device, config: Config, prompt: tuple[int, ...]) -> dict[str, Any]:
-    """Return the arguments of a `step` on a device: the prompt, the position at its first token, and empty caches."""
+def new_text(step: Any, config: Config, prompt: tuple[int, ...]) -> dict[str, Any]:
+    """Return the arguments of the program `step`: the prompt, the position at its first token, and empty caches."""
+    device = step.device
     tokens = np.zeros(config.context, np.int32)
     tokens[: len(prompt)] = prompt
-    caches = {
-        f"{name}_{number}": device.zeros((config.context, config.kv_size), "float32")
-        for number in range(config.layers)
-        for name in ("keys", "values")
-    }
-    return {"prompt": len(prompt), "tokens": device.from_numpy(tokens), "position": device.zeros(1, "int32"), **caches}
+    position = device.zeros(1, "int32")
+    return {"prompt": len(prompt), "tokens": device.from_numpy(tokens), "position": position, "state": step.state(context=config.context)}

@@ -655,7 +655,7 @@ def _declared_array(function: ProgramFunction, array: Array, lengths: Mapping[st
         shape = tuple(evaluate(each, dict(lengths)) for each in array.shape)
     except ExpressionError as error:
         raise function.error(f"the shape of {array.name!r}: {error}", array.name) from None
-    if min(shape) < 0:
+    if min(shape, default=0) < 0:
         raise function.error(f"the shape of {array.name!r} is {shape}, which has a negative length", array.name)
     if not text and array.nbytes(shape) > _MOST_BYTES:
         raise NotFromInterfaceError(f"{array.name}: the shape {shape} has {array.nbytes(shape)} bytes, more than {_MOST_BYTES}")

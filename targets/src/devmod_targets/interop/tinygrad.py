@@ -214,7 +214,7 @@ class _Plan:
 
         self.name, self.target, self.recording = name, target, recording
         self.kernels: dict[bytes, tuple[str, Any]] = {}  # by the key of the tree: the name, and the tree, then its text and its launch
-        stem = re.sub(r"\W", "_", name, flags=re.ASCII)
+        stem = re.sub(r"\W", "_", f"{name}_{target.kind}", flags=re.ASCII)
         for call in recording.calls:
             self._check(call)
             if call.src[0].key not in self.kernels:
@@ -275,7 +275,7 @@ class _Plan:
             buffers = realize.get_call_arg_uops(call)
             written |= effects(call)[0]
             numbers = self._numbers(call)
-            types = {each.name: each.dtype for each in module.functions[kernel].interface.params}
+            types = {each.name: each.type for each in module.functions[kernel].interface.params}
             arguments = {}
             for parameter, slot, variable in rendered["parameters"]:
                 if parameter in types:
@@ -410,7 +410,7 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
     parts = [module]
     for each in parts:
         parts += each.imports
-    types = {each.dtype for part in parts for info in part.functions.values() if info.interface for each in info.interface.params}
+    types = {each.type for part in parts for info in part.functions.values() if info.interface for each in info.interface.params}
     allowed = 1e-2 if types & {"float16", "bfloat16"} else 1e-4
     lines, skipped = [], set()
     for number, each in enumerate(expected):

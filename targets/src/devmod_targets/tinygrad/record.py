@@ -37,6 +37,7 @@ _OPERATORS = {
     Ops.ADD: "({} + {})", Ops.SUB: "({} - {})", Ops.MUL: "({} * {})", Ops.CDIV: "({} // {})", Ops.FLOORDIV: "({} // {})",
     Ops.CMOD: "({} % {})", Ops.FLOORMOD: "({} % {})", Ops.MAX: "max({}, {})", Ops.NEG: "(0 - {})",
 }  # fmt: skip
+_POWERS = {Ops.SHL: "({} * {})", Ops.SHR: "({} // {})", Ops.AND: "({} % {})"}
 _lock = RLock()
 
 
@@ -294,6 +295,8 @@ def expression(value: Any) -> Any:
         return value.src[0].expr
     if value.op is Ops.PARAM or value.is_variable:
         return value.expr
+    if value.op in _POWERS and isinstance(amount := expression(value.src[1]), int) and (value.op is not Ops.AND or not amount & amount + 1):
+        return _POWERS[value.op].format(expression(value.src[0]), amount + 1 if value.op is Ops.AND else 1 << amount)
     if value.op not in _OPERATORS:
         raise ArgumentError(f"a length or a grid has {value.op.name}, which no expression of a program has", argument="fn")
     return _OPERATORS[value.op].format(*map(expression, value.src))

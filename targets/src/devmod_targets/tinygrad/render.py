@@ -41,7 +41,8 @@ class _Own(cstyle.CStyleLanguage):
     def render_access(self, u: Any) -> str:
         """Return a load or a store. The cast of a pointer to one of vectors keeps `const`, or it would be a write for devmod."""
         text = super().render_access(u)
-        return text.replace("*((", "*((const ", 1) if u.addrspace is AddrSpace.GLOBAL and u.buf_uop not in self.written else text
+        is_read = u.addrspace is AddrSpace.GLOBAL and u.buf_uop not in self.written
+        return f"*((const {text[3:]}" if is_read and text.startswith("*((") else text
 
 
 def _plain(self: Any, target: Target) -> None:
