@@ -112,11 +112,13 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
         missing = not_installed("the package onnx", "devmod-core[onnx]", "onnx")
         raise ToolchainNotFoundError(f"files of ONNX cannot be read here: {missing}") from error
     name = os.fspath(path)
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(min(size, MAX_BYTES))
     try:
-        with open_regular(path) as file:
-            if (size := os.fstat(file.fileno()).st_size) > MAX_BYTES:
-                raise ValueError(f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data")
-            return _model(onnx.ModelProto.FromString(file.read(size)), _Files(os.path.dirname(name)), dims)
+        if size > MAX_BYTES:
+            raise ValueError(f"the file has {size} bytes, more than {MAX_BYTES}; store its constants as external data")
+        return _model(onnx.ModelProto.FromString(data), _Files(os.path.dirname(name)), dims)
     except DecodeError as error:
         raise FormatError(f"{name}: this is no model of ONNX, or it is damaged: {error}") from None
     except _UnsupportedError as error:
@@ -133,7 +135,7 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
         if len(values) > MAX_NODES:
             raise ValueError(f"the graph has {len(values)} {what}, more than {MAX_NODES}")
     if graph.sparse_initializer:
-        raise _UnsupportedError("the graph has a sparse initializer, which no program has")
+        raise _UnsupportedError("the graph has sparse initializers, which no program has")
     constants = {each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files) for each in graph.initializer}
     inputs = _inputs([each for each in graph.input if each.name not in constants], dims, notes)
     versions = {_domain(each.domain): each.version for each in model.opset_import}
@@ -211,7 +213,7 @@ def _tensor(tensor: Any, what: str, files: _Files) -> Constant:
         else:
             result = to_array(tensor).view(stored)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{what}, {dtype}{list(dims)}: {error}") from None
+        raise ValueError(f"{what}, {dtype}{list(dims)!s:.200}: {error}") from None
     return Constant(dtype, result != 0 if dtype == "bool" else result)
 
 
@@ -220,7 +222,7 @@ class _Files:
 
     def __init__(self, folder: str) -> None:
         self.folder = os.path.realpath(folder or os.curdir)
-        self.parts: dict[tuple[str, int], bytes] = {}
+        self.parts: dict[tuple[str, int, int], bytes] = {}
         self.taken: dict[str, int] = {}
 
     def read(self, entries: Any, size: int) -> bytes:
@@ -230,24 +232,24 @@ class _Files:
         numbers = [values.get("offset", "0"), values.get("length", str(size))]
         if not location or not all(each.isascii() and each.isdigit() and len(each) < 19 for each in numbers):
             raise ValueError(f"its external data is not described by a location, an offset and a length: {values!r:.300}")
-        offset, length = map(int, numbers)
-        path = os.path.realpath(os.path.join(self.folder, location))
+        path, (offset, length) = os.path.realpath(os.path.join(self.folder, location)), map(int, numbers)
         if os.path.isabs(location) or os.path.commonpath((self.folder, path)) != self.folder:
             raise ValueError(f"its external data is in {quote_name(location)}, which is not below the model's folder; copy it there")
-        try:
-            with open_regular(path) as file:
-                there = os.fstat(file.fileno()).st_size
-                self.taken[path] = self.taken.get(path, 0) + (0 if (path, offset) in self.parts else size)
-                if length != size or offset + size > there or self.taken[path] > there:
-                    raise ValueError(
-                        f"it has {size} bytes, and its external data {length} from {offset} of the {there} in {quote_name(location)}"
-                    )
-                if len(self.parts.get((path, offset), b"")) != size:
+        if length != size:
+            raise ValueError(f"it has {size} bytes, and its external data has {length}")
+        part = (path, offset, size)
+        if part not in self.parts:
+            try:
+                with open_regular(path) as file:
+                    there = os.fstat(file.fileno()).st_size
+                    self.taken[path] = self.taken.get(path, 0) + size
+                    if offset + size > there or self.taken[path] > there:
+                        raise ValueError(f"{quote_name(location)} has {there} bytes, and constants of more are said to be in it")
                     file.seek(offset)
-                    self.parts[path, offset] = file.read(size)
-        except OSError as error:
-            raise ValueError(f"its external data in {quote_name(location)} cannot be read: {error.strerror}") from None
-        return self.parts[path, offset]
+                    self.parts[part] = file.read(size)
+            except OSError as error:
+                raise ValueError(f"its external data in {quote_name(location)} cannot be read: {error.strerror}") from None
+        return self.parts[part]
 
 
 def _inputs(values: Sequence[Any], dims: Mapping[str, Dim], notes: list[str]) -> dict[str, tuple[str, tuple[int | Range, ...]]]:

@@ -17,7 +17,7 @@ import click
 
 import devmod
 from devmod import errors
-from devmod.backend import escape, temporary_folder
+from devmod.backend import escape, open_regular, temporary_folder
 from devmod.commands import complete_kind, debug_option, echo
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod.worker import Worker, answer_writer
@@ -67,8 +67,15 @@ def command(
     for each in dims:
         if not _DIM.fullmatch(each):
             raise click.UsageError(f"--dim {each}: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192")
+    open_regular(file).close()
     check_writable(output)
-    request = {"model": str(file), "targets": targets, "name": name, "dims": dict(each.rsplit("=", 1) for each in dims), "file": str(output)}
+    request = {
+        "model": str(file),
+        "targets": targets,
+        "name": name,
+        "dims": dict(each.rsplit("=", 1) for each in dims),
+        "file": str(output),
+    }
     request["inputs"] = {key: path for path, _, key in (each.partition("=")[::-1] if "=" in each else (each, "", "") for each in inputs)}
     with noting_interrupts(output), temporary_folder() as folder:
         place = os.path.join(folder, "model.devmod")
@@ -85,13 +92,17 @@ def _ask(request: dict[str, Any], path: str, *, show: bool) -> Any:
     """Return the answer of the other process. `show`: its progress is a line of the terminal."""
     # The order of Python's sets is in no file. tinygrad's settings are in the environment, too: `main` hides them from it alone.
     with Worker(__name__, request, environment={**os.environ, "PYTHONHASHSEED": "0"}, captures=True) as worker:
-        while answer := worker.answer(TIMEOUT):
+        answer: Any = {"progress": "tracing"}
+        while answer and "progress" in answer:
             if show:
-                click.echo(f"\r\x1b[K{escape(answer.get('progress', ''))}", nl=False, err=True)
-            if "error" in answer:
-                raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
-            if "lines" in answer:
-                return answer
+                click.echo(f"\r\x1b[K{escape(answer['progress'])}", nl=False, err=True)
+            answer = worker.answer(TIMEOUT)
+        if show:
+            click.echo("\r\x1b[K", nl=False, err=True)
+        if answer and "error" in answer:
+            raise getattr(errors, answer["error"])(answer["text"], log=answer["log"])
+        if answer:
+            return answer
         last = next(filter(str.strip, reversed(worker.printed.splitlines())), "")
         end = f"has done nothing for {TIMEOUT} seconds" if worker.is_late else worker.end
         raise CompileError(f"{path}: the process that traces the model {end}{last and f' ({last})'}; nothing was written")
@@ -100,7 +111,7 @@ def _ask(request: dict[str, Any], path: str, *, show: bool) -> Any:
 def main(request: dict[str, Any]) -> None:
     """Make the program in the new process, and write its file. tinygrad's settings have their defaults, whatever the environment has."""
     answer = answer_writer()
-    os.getenv = lambda _, default=None: default  # type: ignore[assignment]  # tinygrad reads its settings by it alone
+    os.getenv = lambda _, default=None: default  # tinygrad reads its settings by it alone
     with suppress(ImportError, ValueError, OSError):  # a model that makes arrays larger than the machine ends this process alone
         import resource
 
@@ -116,5 +127,6 @@ def main(request: dict[str, Any]) -> None:
     except Exception as error:  # noqa: BLE001 - tinygrad may raise anything
         is_own = isinstance(error, DevmodError)
         name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__) if is_own else "CompileError"
-        text = str(error) if is_own else f"{request['model']}: {describe_error(error)}"
+        text = str(error) if is_own else describe_error(error)
+        text = text if text.startswith(request["model"]) else f"{request['model']}: {text}"
         answer({"error": name, "text": text, "log": getattr(error, "log", "") or "".join(traceback.format_exception(error))})

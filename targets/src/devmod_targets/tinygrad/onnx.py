@@ -54,6 +54,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         """Return the outputs by name."""
         self.graph_values = {**self._kept, **inputs}
         for node in self._nodes:
+            self.graph_values[""] = None  # the runner stores an output without a name, and an input without one would get it
             options = {key: _tensor(*each) if isinstance(each, Constant) else each for key, each in node.attributes.items()}
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (OnnxNode(node.operator, operators, node.inputs, node.outputs, options),)
@@ -69,11 +70,10 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         """Run for the first time, where no value may depend on the data of the inputs, and keep what does not depend on them."""
         with _unread(inputs):
             result = self.run(inputs)
-        dependent = set(inputs)
-        nodes = []
+        dependent, nodes = set(inputs), []
         for node in self._nodes:
             if node.operator in ("Shape", "Size") or dependent.isdisjoint(node.inputs):
-                self._kept |= {name: self.graph_values[name] for name in node.outputs}
+                self._kept |= {name: self.graph_values[name] for name in node.outputs if name in self.graph_values}
             else:
                 dependent |= {*node.outputs} - {""}
                 nodes.append(node)
@@ -236,7 +236,7 @@ def _about(module: devmod.Module, name: str, model: Model) -> tuple[dict[str, st
     programs = [read_program(name, each.functions[name], each.code[name]) for each in modules if each.kind == "program"]
     arrays, constants = list(programs[0].arrays("input", "output")), list(programs[0].arrays("constant"))
     kinds = dict.fromkeys(f"{_counted(len(each.kernels), 'kernel')}, {_counted(len(each.steps), 'step')}" for each in programs)
-    bytes_ = f" ({size(sum(each.nbytes(list(map(int, each.shape))) for each in constants))})" if constants else ""
+    bytes_ = f" ({size(sum(each.nbytes([int(str(side)) for side in each.shape]) for each in constants))})" if constants else ""
     shown = [f"{each.role} {each.name}: {_text(each.type, map(expression_text, each.shape))}" for each in arrays]
     own = dict(zip((*model.inputs, *model.outputs), (each.name for each in arrays), strict=True))
     shown += [f"{key!r} is {value}" for key, value in own.items() if key != value]
