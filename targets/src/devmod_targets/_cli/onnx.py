@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -129,4 +128,4 @@ def main(request: dict[str, Any]) -> None:
         name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__) if is_own else "CompileError"
         text = str(error) if is_own else describe_error(error)
         text = text if text.startswith(request["model"]) else f"{request['model']}: {text}"
-        answer({"error": name, "text": text, "log": getattr(error, "log", "") or "".join(traceback.format_exception(error))})
+        answer({"error": name, "text": text, "log": getattr(error, "log", "")})

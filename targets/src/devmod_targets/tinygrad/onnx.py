@@ -44,7 +44,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             first, names = unknown[0], {f"{each.domain}.{each.operator}".lstrip(".") for each in unknown}
             raise CompileError(f"{_called(first)}: tinygrad does not have this operator. It lacks {list_names(sorted(names))}")
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
-        Tensor.realize(*(each for each in self.constants.values() if each.shape))
+        Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
         self._names, self._nodes = model.outputs, model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
@@ -63,7 +63,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
             except Exception as error:
-                raise CompileError(f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}") from error
+                advice = "; a fixed length may do (--dim)" if not all(isinstance(each.numel(), int) for each in inputs.values()) else ""
+                raise CompileError(f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}") from error
         return {name: self.graph_values[name] for name in self._names}
 
     def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -148,15 +149,20 @@ def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple
         constants={name: each for name, each in runner.constants.items() if each.shape},
         report=lambda text: notes.append(text) if text.startswith("computed") else report(text),
     )
-    own, about = _about(module, request["name"], model)
+    names, about = _about(module, request["name"], model)
+    own, outputs = names[: len(model.inputs)], names[len(model.inputs) :]
     for each in arrays:
         report("checking")
-        if any(isinstance(side, Range) for _, shape in model.inputs.values() for side in shape):
+        pairs = [pair for name, (_, shape) in model.inputs.items() for pair in zip(shape, each[name].shape, strict=True)]
+        lengths = {side.name: length for side, length in pairs if isinstance(side, Range)}
+        where = f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})" if lengths else ""
+        if lengths:
             results = Runner(model).run({name: Tensor(array) for name, array in each.items()})
         expected = [tensor.numpy() for tensor in results.values()]
-        lines += tinygrad.check(module, request["name"], {own[name]: array for name, array in each.items()}, expected)
-    called = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own[name] for name in model.inputs)})"
-    return module, [about, *dict.fromkeys(lines), f"{', '.join(own[name] for name in model.outputs)} = {called}"], notes
+        checked = tinygrad.check(module, request["name"], dict(zip(own, each.values(), strict=True)), expected)
+        lines += [line + where for line in checked]
+    call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
+    return module, [about, *lines, f"{', '.join(outputs)} = {call}"], notes
 
 
 def _dim(text: str) -> Any:
@@ -230,17 +236,17 @@ def _text(dtype: Any, shape: Any) -> str:
     return f"{dtype}[{', '.join(str(side.name if isinstance(side, Range) else side) for side in shape)}]"
 
 
-def _about(module: devmod.Module, name: str, model: Model) -> tuple[dict[str, str], str]:
-    """Return the names of the inputs and outputs in the program, and a line about it."""
+def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], str]:
+    """Return the names of the inputs and the outputs in the program, and a line about it."""
     modules: Any = [*walk(module)]
     programs = [read_program(name, each.functions[name], each.code[name]) for each in modules if each.kind == "program"]
     arrays, constants = list(programs[0].arrays("input", "output")), list(programs[0].arrays("constant"))
     kinds = dict.fromkeys(f"{_counted(len(each.kernels), 'kernel')}, {_counted(len(each.steps), 'step')}" for each in programs)
     bytes_ = f" ({size(sum(each.nbytes([int(str(side)) for side in each.shape]) for each in constants))})" if constants else ""
     shown = [f"{each.role} {each.name}: {_text(each.type, map(expression_text, each.shape))}" for each in arrays]
-    own = dict(zip((*model.inputs, *model.outputs), (each.name for each in arrays), strict=True))
-    shown += [f"{key!r} is {value}" for key, value in own.items() if key != value]
-    return own, f"{name}: {' or '.join(kinds)}, {_counted(len(constants), 'constant')}{bytes_}; {'; '.join(shown)}"
+    names = [each.name for each in arrays]
+    shown += [f"{key!r} is {own}" for key, own in zip((*model.inputs, *model.outputs), names, strict=True) if key != own]
+    return names, f"{name}: {' or '.join(kinds)}, {_counted(len(constants), 'constant')}{bytes_}; {'; '.join(shown)}"
 
 
 def _counted(number: int, noun: str) -> str:
