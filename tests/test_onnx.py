@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,11 @@ def expected(x: Any) -> Any:
 @pytest.mark.row("R47")
 def test_a_model_is_checked_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     classifier(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))  # no clang
+    (tmp_path / "bin").mkdir()
+    for name in ("ld", "gcc"):  # PoCL's; there is no clang
+        if program := shutil.which(name):
+            (tmp_path / "bin" / name).symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("DEV", "NONE")
     status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", "-t", "webgpu")
     assert (status, err) == (0, f"devmod: note: {NOTE}\n")
@@ -230,3 +236,84 @@ def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: 
 
 def test_a_file_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(capsys, "onnx", "none.onnx", "-t", "opencl") == (1, "", "devmod: error: none.onnx: No such file or directory\n")
+
+
+# -- Models from the package index.
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = {
+    "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048)),
+    "direction": ("rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 192)),
+    "boxes": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", (1, 3, 160, 320)),
+    "characters": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", (1, 3, 48, 320)),
+}
+#: Run by onnxruntime in a process of its own: MODEL INPUT OUTPUT.
+REFERENCE = """
+import sys, time
+import numpy as np, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+given = {session.get_inputs()[0].name: np.load(sys.argv[2])}
+result = session.run(None, given)[0]
+times = []
+for _ in range(10):
+    begun = time.perf_counter()
+    session.run(None, given)
+    times.append(time.perf_counter() - begun)
+np.save(sys.argv[3], result)
+print(1e3 * sorted(times)[5])
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels() -> Path:
+    """The wheels with the models, and onnxruntime: in a folder that git ignores."""
+    folder = ROOT / "build" / "onnx-models"
+    if not (folder / "done").exists():
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:", "--target", str(folder)]
+        run = subprocess.run([*command, "magika", "rapidocr-onnxruntime", "onnxruntime"], capture_output=True, text=True, check=False)
+        if run.returncode:
+            pytest.skip(f"the wheels with the models cannot be fetched: {run.stderr.strip().splitlines()[-1]}")
+        (folder / "done").touch()
+    return folder
+
+
+def picture(shape: tuple[int, ...]) -> Any:
+    """A line of text as PaddleOCR's models get it; for magika, the bytes of this file."""
+    if len(shape) == 2:
+        data = np.frombuffer(Path(__file__).read_bytes(), np.uint8).astype(np.int32)
+        return np.concatenate([data[:1024], data[-1024:]])[None]
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (shape[3], shape[2]), "white")
+    ImageDraw.Draw(image).text((12, shape[2] // 2 - 14), "Hello 2468", fill="black", font_size=26)
+    return ((np.asarray(image, np.float32) / 255 - 0.5) / 0.5).transpose(2, 0, 1)[None].copy()
+
+
+@pytest.mark.volume
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of PoCL, about what it does not vectorize
+@pytest.mark.row("R47")
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_others_give_what_onnxruntime_gives(name: str, wheels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, shape = MODELS[name]
+    x = picture(shape)
+    np.save("x.npy", x)
+    words = [sys.executable, "-c", REFERENCE, str(wheels / path), "x.npy", "want.npy"]
+    run = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(wheels)}, capture_output=True, text=True, check=True)
+    want = np.load("want.npy")
+    begun = perf_counter()
+    status, out, err = call(capsys, "onnx", wheels / path, "-t", "opencl", "-t", "webgpu", "--inputs", "x.npy", "--name", name)
+    report = [out.partition(";")[0], f"export {perf_counter() - begun:.1f} s", f"onnxruntime {float(run.stdout):.1f} ms"]
+    assert (status, [line for line in err.splitlines() if "note" not in line]) == (0, [])
+    for device in devmod.devices():
+        if device.kind in ("opencl", "webgpu"):
+            function = devmod.load(f"{name}.devmod")[name].on(device)
+            difference = float(abs(function(x) - want).max())
+            times = []
+            for _ in range(5):
+                begun = perf_counter()
+                function(x)
+                times.append(perf_counter() - begun)
+            report.append(f"{device.kind}:{device.index} error {difference:.1e} of {abs(want).max():.2g}, {1e3 * sorted(times)[2]:.1f} ms")
+            assert difference <= 1e-4 * abs(want).max()
+    with capsys.disabled():
+        print(f"\n{'; '.join(report)}")
