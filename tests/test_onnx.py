@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -249,18 +248,12 @@ MODELS = {
 }
 #: Run by onnxruntime in a process of its own: MODEL INPUT OUTPUT.
 REFERENCE = """
-import sys, time
+import sys
 import numpy as np, onnxruntime
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
 given = {session.get_inputs()[0].name: np.load(sys.argv[2])}
 result = session.run(None, given)[0]
-times = []
-for _ in range(10):
-    begun = time.perf_counter()
-    session.run(None, given)
-    times.append(time.perf_counter() - begun)
 np.save(sys.argv[3], result)
-print(1e3 * sorted(times)[5])
 """
 
 
@@ -298,22 +291,12 @@ def test_models_of_others_give_what_onnxruntime_gives(name: str, wheels: Path, c
     x = picture(shape)
     np.save("x.npy", x)
     words = [sys.executable, "-c", REFERENCE, str(wheels / path), "x.npy", "want.npy"]
-    run = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(wheels)}, capture_output=True, text=True, check=True)
+    subprocess.run(words, env={**os.environ, "PYTHONPATH": str(wheels)}, check=True)
     want = np.load("want.npy")
-    begun = perf_counter()
     status, out, err = call(capsys, "onnx", wheels / path, "-t", "opencl", "-t", "webgpu", "--inputs", "x.npy", "--name", name)
-    report = [out.partition(";")[0], f"export {perf_counter() - begun:.1f} s", f"onnxruntime {float(run.stdout):.1f} ms"]
     assert (status, [line for line in err.splitlines() if "note" not in line]) == (0, [])
+    assert out.startswith(f"{name}: ")
     for device in devmod.devices():
         if device.kind in ("opencl", "webgpu"):
-            function = devmod.load(f"{name}.devmod")[name].on(device)
-            difference = float(abs(function(x) - want).max())
-            times = []
-            for _ in range(5):
-                begun = perf_counter()
-                function(x)
-                times.append(perf_counter() - begun)
-            report.append(f"{device.kind}:{device.index} error {difference:.1e} of {abs(want).max():.2g}, {1e3 * sorted(times)[2]:.1f} ms")
-            assert difference <= 1e-4 * abs(want).max()
-    with capsys.disabled():
-        print(f"\n{'; '.join(report)}")
+            result = devmod.load(f"{name}.devmod")[name].on(device)(x)
+            np.testing.assert_allclose(result, want, rtol=0, atol=1e-4 * abs(want).max())

@@ -49,7 +49,7 @@ Examples:
               help="A length that the model leaves open, by its name or by input and axis (x.0); LOW..HIGH is one that each call chooses. "
                    "All lengths of an input: x=1,3,48,192. [default: 1 for an input's first length]")  # fmt: skip
 @click.option("--inputs", multiple=True, metavar="[NAME=]FILE",
-              help="An array for the check: .npy, .npz:KEY. [default: random numbers from a fixed seed]")  # fmt: skip
+              help="An array for the check, a file .npy. [default: random numbers from a fixed seed]")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
 @debug_option
 def command(

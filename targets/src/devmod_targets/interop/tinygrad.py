@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import devmod
-from devmod import Target
+from devmod import Origin, Target
 from devmod.backend import create_own
 from devmod.errors import (
     ArgumentError,
@@ -24,7 +24,6 @@ from devmod.errors import (
     ToolchainNotFoundError,
     list_names,
     not_installed,
-    pip_install,
 )
 from devmod.worker import answers
 from devmod_targets._executables import version
@@ -38,15 +37,16 @@ if TYPE_CHECKING:
 __all__ = ["check", "cpu", "export"]
 
 #: The one version that this was tested with.
-VERSION = "0.14.0"
-#: Kinds whose compilers take one kernel at a time: their modules have the whole text under each kernel's name.
+_VERSION = "0.14.0"
+#: The kinds whose compilers take one kernel at a time: their modules have a text for each.
 _SEPARATE = ("metal", "webgpu")
-#: WebGPU's storage buffers of a kernel.
+#: The buffers that a kernel may have, by kind.
 _MOST_BUFFERS = {"webgpu": 8}
 #: The element types that a kind does not have.
 _MISSING = {"webgpu": ("float64", "bfloat16"), "metal": ("float64",)}
-#: The kernels from which other processes render: each process imports tinygrad first.
+#: The number of kernels from which other processes render them. Each imports tinygrad first.
 _MANY = 6
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def export(
@@ -103,40 +103,36 @@ def export(
     >>> module = tinygrad.export(model, x, targets=["opencl", "webgpu"], name="classify")  # doctest: +SKIP
     >>> devmod.save(module, "classify.devmod")  # doctest: +SKIP
     """
-    check_version()
+    _check_version()
     from devmod_targets.tinygrad.record import record, settings
     from devmod_targets.tinygrad.render import KINDS
 
     report = report or (lambda _: None)
-    several = [targets] if isinstance(targets, (str, Target)) else list(targets)
-    parsed = [Target.parse(each) if isinstance(each, str) else each for each in several]
-    kinds = [each.kind for each in parsed]
-    unknown = [each for each in kinds if each not in KINDS]
-    if unknown or len(set(kinds)) < len(kinds) or not kinds:
-        problem = (
-            f"tinygrad has no kernels for {unknown[0]!r}"
-            if unknown
-            else f"expected one target of each kind, got {list_names(map(str, parsed))}"
-        )
-        raise ArgumentError(f"tinygrad.export: {problem}; its kinds are {list_names(KINDS)}", argument="targets")
+    fn = getattr(fn, "fxn", fn)  # a TinyJit, which captures by itself
+    several = [targets] if isinstance(targets, (str, Target)) else targets
+    parsed = {each.kind: each for each in map(Target.parse, map(str, several))}
+    if not parsed or not parsed.keys() <= KINDS.keys() or len(parsed) != len([*several]):
+        expected = f"expected one target of each kind, of {list_names(KINDS)}"
+        raise ArgumentError(f"tinygrad.export: {expected}; got {list_names(map(str, several))}", argument="targets")
+    if not _NAME.fullmatch(name):
+        raise ArgumentError(f"tinygrad.export: {name=} is no name of a program; expected letters, digits and _", argument="name")
     given = _named(fn, inputs, names)
     recordings: dict[int, Recording] = {}
-    plans = {}
+    plans = []
     with settings():
-        for target in parsed:
-            limit = _MOST_BUFFERS.get(target.kind, 0)
+        for kind, target in parsed.items():
+            limit = _MOST_BUFFERS.get(kind, 0)
             if limit not in recordings:
                 with settings(MAX_KERNEL_BUFFERS=limit):
                     recordings[limit] = record(fn, given, outputs, constants or {})
-            plans[target.kind] = _Plan(name, target, recordings[limit])
-        _render(list(plans.values()), report)
+            plans.append(_Plan(name, target, recordings[limit]))
+        _render(plans, report)
     programs = []
-    for plan in plans.values():
+    for plan in plans:
         report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels")
         programs.append(plan.program())
-    computed = list(dict.fromkeys(each for plan in plans.values() for each in plan.computed))
-    if computed:
-        report(f"computed on this machine's processor, whose last bits may differ from another's: {list_names(computed)}")
+    if computed := list(dict.fromkeys(each for plan in plans for each in plan.computed)):
+        report(f"computed by this machine's processor, so that their last bits may differ on another: {list_names(computed)}")
     return devmod.bundle(*programs) if len(programs) > 1 else programs[0]
 
 
@@ -156,142 +152,110 @@ def cpu() -> Iterator[None]:
     >>> with tinygrad.cpu():  # doctest: +SKIP
     ...     module = tinygrad.export(model, Tensor.empty(1, 784), targets="opencl", name="classify")
     """
-    check_version()
+    _check_version()
     from devmod_targets.tinygrad.record import settings
 
     with settings():
         yield
 
 
-def check_version() -> None:
-    """Check the version of tinygrad, which has no stable interface. It is not imported.
-
-    Raises
-    ------
-    ToolchainNotFoundError
-        tinygrad is not installed, or has another version.
-    """
-    found = version("tinygrad")
-    if found != VERSION:
-        problem = (
-            not_installed("tinygrad", "devmod-core[tinygrad]", "tinygrad")
-            if not found
-            else (
-                f"tinygrad {found} is installed, and devmod was made for tinygrad {VERSION}, because tinygrad has no stable interface. "
-                f"To install that one: {pip_install(f'tinygrad=={VERSION}')}"
-            )
-        )
-        raise ToolchainNotFoundError(f"functions of tinygrad cannot be exported here: {problem}")
+def _check_version() -> None:
+    """Raise an error for a version of tinygrad that this was not tested with. tinygrad has no stable interface."""
+    if (found := version("tinygrad")) != _VERSION:
+        wanted = not_installed(f"tinygrad {_VERSION}", "devmod-core[tinygrad]", "tinygrad")
+        other = f"tinygrad {found} is installed, and its versions differ too much. " if found else ""
+        raise ToolchainNotFoundError(f"functions of tinygrad cannot be exported here: {other}{wanted}")
 
 
 def _named(fn: Any, inputs: Sequence[Any], names: Sequence[str] | None) -> dict[str, Any]:
     """Return the inputs by their names."""
-    from tinygrad import Tensor
-    from tinygrad.uop.ops import UOp
+    from tinygrad import Tensor, UOp
 
     if names is None:
-        try:
-            parameters = list(inspect.signature(fn).parameters.values())
-        except (TypeError, ValueError):
-            parameters = []
+        parameters = list(inspect.signature(fn).parameters.values())
         plain = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
         names = plain[: len(inputs)] if len(plain) >= len(inputs) else [f"x{number}" for number in range(len(inputs))]
-    if len(names) != len(inputs) or len(set(names)) < len(names):
+    if len(set(names)) != len(inputs) or len(names) != len(inputs):
         raise ArgumentError(f"names has {list_names(names)}; expected {len(inputs)} different names, one for each input", argument="names")
-    result = {}
     for label, each in zip(names, inputs, strict=True):
         if not isinstance(each, Tensor) and not (isinstance(each, UOp) and each.is_bound_var):
             raise ArgumentError(f"the input {label!r} is {type(each).__name__}; expected a Tensor or a bound Variable", argument=label)
-        result[each.unbind()[0].expr if isinstance(each, UOp) else label] = each
-    return result
+    return dict(zip(names, inputs, strict=True))
 
 
 class _Plan:
-    """The kernels and steps of one kind."""
+    """The kernels and the steps of one kind."""
 
     def __init__(self, name: str, target: Target, recording: Recording) -> None:
+        from tinygrad import dtypes
+        from tinygrad.uop.ops import Ops
+
+        from devmod_targets.tinygrad.record import dtype_of
         from devmod_targets.tinygrad.render import KINDS
 
         self.name, self.target, self.recording = name, target, recording
-        self.kernels: dict[bytes, tuple[str, Any]] = {}  # by the key of the tree: the name, and the tree, then its text and its launch
-        stem = re.sub(r"\W", "_", f"{name}_{target.kind}", flags=re.ASCII)
-        for call in recording.calls:
-            self._check(call)
-            if call.src[0].key not in self.kernels:
-                self.kernels[call.src[0].key] = f"{stem}_k{len(self.kernels)}", call.src[0]
-        arch = re.search(r"(?:sm|compute)_(\d+)", target.arch or "")
-        self._arch = f"sm_{arch[1]}" if arch else KINDS[target.kind][1]
-        self.computed: list[str] = []
+        self.kernels: dict[bytes, str] = {}  # by the key of the tree
+        self.items: list[list[str]] = []
         self.rendered: dict[str, dict[str, Any]] = {}
-
-    def _check(self, call: Any) -> None:
-        """Raise an error for what the kind does not have."""
-        from devmod_targets.tinygrad.record import Ops, dtype_of, dtypes
-
-        kind, tree = self.target.kind, call.src[0]
-        if tree.op is not Ops.SINK:
-            raise self._error(call, "a copy between devices in each call, which a program does not have")
-        for each in tree.toposort():
-            missing = each.dtype not in (dtypes.void, *dtypes.weaks) and dtype_of(each.dtype)
-            if missing in _MISSING.get(kind, ()):
-                others = [other for other in ("opencl", "cuda", "rocm", "metal", "webgpu") if missing not in _MISSING.get(other, ())]
-                place = "an array" if each.op is Ops.PARAM else each.op.name
-                raise self._error(call, f"{missing} in {place}. Kinds that have {missing}: {', '.join(others)}")
+        self.computed: list[str] = []
+        self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
+        self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
+        self._data: dict[str, Any] = {}
+        missing = _MISSING.get(target.kind, ())
+        arch = re.sub(r"\Acompute", "sm", target.arch.split(",")[0]) if target.kind == "cuda" and target.arch else KINDS[target.kind][1]
+        for call in recording.calls:
+            tree = call.src[0]
+            if tree.op is not Ops.SINK:
+                raise self._error(call, "a copy between devices in each call, which no program has")
+            if tree.key not in self.kernels:
+                for each in tree.toposort():
+                    if each.dtype not in (dtypes.void, *dtypes.weaks) and (dtype := dtype_of(each.dtype)) in missing:
+                        others = [kind for kind in KINDS if dtype not in _MISSING.get(kind, ())]
+                        place = "an array" if each.op is Ops.PARAM else each.op.name
+                        raise self._error(call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}")
+                self.kernels[tree.key] = kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
+                self.items.append([target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()])
 
     def _error(self, call: Any, what: str) -> ArgumentError:
         from devmod_targets.tinygrad.record import effects
 
-        calls = self.recording.calls
-        reached = set(effects(call)[0])
-        for each in calls[calls.index(call) :]:
-            written, used = effects(each)
+        calls, reached = self.recording.calls, effects(call)[0]
+        for written, used in map(effects, calls[calls.index(call) :]):
             reached |= written if used & reached else set()
-        results = [each.name for each in self.recording.outputs if each.buffer in reached]
-        where = f"the output {list_names(results)}" if results else "the state"
-        return ArgumentError(
-            f"the program {self.name!r} cannot be made for {self.target.kind}: {where} needs {what}",
-            argument="fn",
-            kind=self.target.kind,
-        )
-
-    def items(self) -> list[list[str]]:
-        """Return what `render` gets."""
-        return [[self.target.kind, self._arch, kernel, b64encode(pickle.dumps(tree)).decode()] for kernel, tree in self.kernels.values()]
+        results = list_names(each.name for each in self.recording.outputs if each.buffer in reached)
+        text = f"the program {self.name!r} cannot be made for {self.target.kind}: its output {results} needs {what}"
+        return ArgumentError(text, argument="fn", kind=self.target.kind)
 
     def program(self) -> devmod.Module:
         """Compile the kernels, and return the module of the program."""
-        from devmod_targets.tinygrad.record import effects, realize
+        from tinygrad.engine.realize import get_call_arg_uops
 
-        module = self._compile()
-        recording = self.recording
-        self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
-        self._declared: dict[str, list[str]] = {"temporaries": [], "constants": [], "states": []}
-        self._data: dict[str, Any] = {}
-        written: set[Any] = set()
-        steps = []
+        from devmod_targets.tinygrad.record import effects, expression
+
+        recording, module = self.recording, self._compile()
+        written, steps = set[Any](), []
         for call in recording.calls:
-            kernel = self.kernels[call.src[0].key][0]
-            rendered = self.rendered[kernel]
-            buffers = realize.get_call_arg_uops(call)
+            kernel = self.kernels[call.src[0].key]
+            rendered, buffers = self.rendered[kernel], get_call_arg_uops(call)
             written |= effects(call)[0]
-            numbers = self._numbers(call)
-            types = {each.name: each.type for each in module.functions[kernel].interface.params}
+            bound = {each.src[0].expr: expression(each.src[1].src[1]) for each in call.src[1:] if each.is_bound_var}
+            types = {each.name: each.type for each in module.functions[kernel].interface.params}  # type: ignore[union-attr]
             arguments = {}
             for parameter, slot, variable in rendered["parameters"]:
-                if parameter in types:
-                    arguments[parameter] = numbers.get(variable, variable) if variable else self._argument(buffers[slot], types[parameter])
+                if parameter in types:  # the text uses it
+                    number = variable if variable in recording.variables else bound.get(variable, variable)
+                    arguments[parameter] = number or self._argument(buffers[slot], types[parameter])
             steps.append(devmod.step(kernel, grid=rendered["grid"], block=rendered["block"], **arguments))
-        lengths = {word for each in recording.inputs for side in each.shape for word in re.findall(r"[A-Za-z_]\w*", str(side))}
-        inputs = [each.text for each in recording.inputs if each.buffer not in written]
-        inputs += [f"{name}: int32" for name in recording.variables if name not in lengths]
+        lengths = {each for array in recording.inputs for side in array.shape for each in _NAME.findall(str(side))}
         if self._data:
             module = devmod.bundle(module, devmod.const_loader(self._data, {}), mixed=True)
-        if not self._declared["states"]:
-            del self._declared["states"]
         return devmod.program(
             self.name,
             module,
-            inputs=inputs,
+            inputs=[
+                *(each.text for each in recording.inputs if each.buffer not in written),
+                *(f"{each}: int32" for each in recording.variables if each not in lengths),
+            ],
             outputs=[each.text for each in recording.outputs],
             updates=[each.text for each in recording.inputs if each.buffer in written],
             requires=[f"{int(each.vmin)} <= {name} <= {int(each.vmax)}" for name, each in recording.variables.items()],
@@ -299,59 +263,44 @@ class _Plan:
             **self._declared,
         )
 
-    def _numbers(self, call: Any) -> dict[str, Any]:
-        """Return the values of a call's variables that the function has bound."""
-        from devmod_targets.tinygrad.record import expression
-
-        bound = {each.src[0].expr: each.src[1].src[1] for each in call.src[1:] if each.is_bound_var}
-        return {name: expression(value) for name, value in bound.items() if name not in self.recording.variables}
-
     def _argument(self, buffer: Any, dtype: str) -> str:
         """Return a step's argument: an array, seen as the kernel's type of elements."""
         from devmod_targets.tinygrad.record import Array, dtype_of
 
-        recording, array = self.recording, self._arrays.get(buffer)
+        array, recording = self._arrays.get(buffer), self.recording
         if array is None:
             role = "states" if buffer in recording.states else "constants" if buffer.is_realized else "temporaries"
             array = recording.held.get(buffer) if role != "temporaries" else None
             if array is None:
                 label = recording.names.take(f"{role[0]}{len(self._declared[role])}")
                 array = Array(buffer, label, dtype_of(buffer.dtype), (buffer.max_numel(),))
-            if role != "temporaries" and buffer in recording.computed:
-                self.computed.append(array.name)
-            if role == "temporaries":
-                self._declared[role].append(array.text)
-            else:
-                self._add_constant(array, role)
-            self._arrays[buffer] = array
+            self._arrays[buffer], text = array, array.text
+            if role != "temporaries":
+                self.computed += [array.name] if buffer in recording.computed else []
+                values, constant = buffer.buffer.numpy().reshape(array.shape), array
+                if role == "states":
+                    constant = array._replace(name=recording.names.take(f"{array.name}_0") if values.any() else "0")
+                    self._declared["constants"] += [constant.text] if values.any() else []
+                    text += f" = {constant.name}"
+                if constant.name != "0":
+                    self._data[constant.name] = values
+            self._declared[role].append(text)
         return array.name if dtype == array.dtype else f"{array.name}.view({dtype})"
-
-    def _add_constant(self, array: Any, role: str) -> None:
-        values = array.buffer.buffer.numpy().reshape(array.shape)
-        if role == "states":
-            initial = self.recording.names.take(f"{array.name}_0") if values.any() else "0"
-            self._declared[role].append(f"{array.text} = {initial}")
-            if initial == "0":
-                return
-            array = array._replace(name=initial)
-        self._declared["constants"].append(array.text)
-        self._data[array.name] = values
 
     def _compile(self) -> devmod.Module:
         """Return the module of the kernels: of one source, or for kinds that compile each kernel by itself, of one for each."""
         kind, rendered = self.target.kind, self.rendered
         language = "CUDA C++" if kind in ("cuda", "rocm") else None
-        # The names of WGSL's buffers are those of the whole text.
+        # In WGSL, the names of buffers are those of the whole text.
         parts = [{kernel: each} for kernel, each in rendered.items()] if kind == "webgpu" else [rendered]
-        texts = [_text(each) for each in parts]
-        modules = [
-            devmod.compile(text, self.target, name=next(iter(part)), language=language) for text, part in zip(texts, parts, strict=True)
-        ]
-        if kind not in _SEPARATE:
-            return modules[0]
-        code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
-        functions = {key: info for each in modules for key, info in each.functions.items()}
-        return create_own(kind, code, modules[0].format, functions)
+        options = ["-w"] if kind in ("opencl", "rocm") else []  # clang warns about parentheses and macros, also at the receiver
+        modules = [devmod.compile(_text(each), self.target, name=next(iter(each)), language=language, options=options) for each in parts]
+        module, origin = modules[0], modules[0].origin
+        if kind in _SEPARATE:
+            code = {kernel: _text({kernel: each}).encode() for kernel, each in rendered.items()}
+            module = create_own(kind, code, module.format, {key: info for each in modules for key, info in each.functions.items()})
+        module.__dict__["_devmod_origin"] = Origin(str(self.target), f"tinygrad {_VERSION}, {origin.toolchain if origin else ''}")
+        return module
 
 
 def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
@@ -364,20 +313,15 @@ def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
     """Render the kernels of all kinds, in several processes if there are many."""
     from devmod_targets.tinygrad.render import render
 
-    items = [item for plan in plans for item in plan.items()]
-    owners = [plan for plan in plans for _ in plan.kernels]
+    work = [(plan, item) for plan in plans for item in plan.items]
+    items = [item for _, item in work]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    stream = answers("devmod_targets.tinygrad.render", items, render, here=lambda _: len(items) < _MANY, processes=min(cores, len(items)))
-    for plan, item, (answer, end) in zip(owners, items, stream, strict=True):
-        kind, kernel = plan.target.kind, item[2]
-        if answer is None or "error" in answer:
-            problem = answer["error"] if answer else f"the process that renders it {end}"
+    results = answers("devmod_targets.tinygrad.render", items, render, here=lambda _: len(items) < _MANY, processes=cores)
+    for (plan, (kind, _, kernel, _)), (answer, end) in zip(work, results, strict=True):
+        if problem := answer.get("error") if answer else f"the process that renders it {end}":
             raise CompileError(f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}", kind=kind, function=kernel)
         plan.rendered[kernel] = answer
         report(f"{kind}: kernel {len(plan.rendered)} of {len(plan.kernels)}")
-
-
-# -- The check of a program.
 
 
 def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected: Sequence[Any]) -> list[str]:
@@ -408,54 +352,45 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
     import numpy as np
 
     parts = [module]
-    for each in parts:
+    for each in parts:  # grows
         parts += each.imports
+    kinds = {each.kind for each in parts}
     types = {each.type for part in parts for info in part.functions.values() if info.interface for each in info.interface.params}
     allowed = 1e-2 if types & {"float16", "bfloat16"} else 1e-4
-    lines, skipped = [], set()
-    for number, each in enumerate(expected):
-        if not np.isfinite(each.astype(np.float64)).all():
-            lines.append(f"not checked: result {number} of tinygrad on the CPU is not finite")
-            skipped.add(number)
-        elif not each.any() or (each.size > 1 and (each == each.flat[0]).all()):
-            lines.append(f"not checked: result {number} of tinygrad on the CPU is constant, with any kernel that does nothing")
-            skipped.add(number)
-    checked, worst = [], (0.0, 0.0)
-    kinds = {each.kind for each in parts}
-    for device in devmod.devices() if len(skipped) < len(expected) else ():
-        if device.kind not in kinds:
-            continue
+    lines, wanted = [], {}
+    for number, result in enumerate(expected):
+        is_finite = np.isfinite(result.astype(np.float64)).all()
+        if is_finite and result.any() and (result.size == 1 or (result != result.flat[0]).any()):
+            wanted[number] = result
+        else:
+            problem = "the same everywhere" if is_finite else "not finite"
+            lines.append(f"not checked: result {number} of tinygrad on the CPU is {problem}, so a wrong one may equal it")
+    checked, differences = [], []
+    for device in (each for each in devmod.devices() if each.kind in kinds and wanted):
         label = f"{device.kind}:{device.index}"
         try:
-            function = module[name].on(device)
+            function: Any = module[name].on(device)
             results = function(**inputs, **({"state": function.state()} if function.states else {}))
         except (DeviceNotFoundError, DeviceMemoryError) as error:
             lines.append(f"not checked on {label}: {error}")
             continue
-        for number, (got, wanted) in enumerate(zip(results if isinstance(results, tuple) else (results,), expected, strict=True)):
-            if number not in skipped:
-                worst = max(worst, _difference(f"result {number} of {name!r} on {label}", np.asarray(got), wanted, allowed))
+        for number, result in wanted.items():
+            got = np.asarray(results[number] if isinstance(results, tuple) else results)
+            what = f"result {number} of {name!r} on {label}"
+            if got.shape != result.shape or got.dtype != result.dtype:
+                raise CompileError(f"{what} is {got.dtype}{list(got.shape)}; tinygrad gives {result.dtype}{list(result.shape)}")
+            scale = float(abs(result.astype(np.float64)).max())
+            difference, limit = abs(got.astype(np.float64) - result).max(), allowed * scale if result.dtype.kind == "f" else 0.0
+            if not difference <= limit or (not limit and (got != result).any()):  # also if it is NaN, or an integer beyond 2**53
+                raise CompileError(
+                    f"{what} differs by {difference:.1e} from that of tinygrad on the CPU, whose largest magnitude is {scale:.2g}: at most "
+                    f"{limit:.1e} is allowed",
+                    kind=device.kind,
+                    function=name,
+                )
+            differences.append((difference / scale, difference, scale))
         checked.append(label)
     if checked:
-        lines.insert(0, f"checked on {' and '.join(checked)} against tinygrad on the CPU: worst error {worst[0]:.1e} of {worst[1]:.2g}")
-    elif not lines:
-        lines.append("not checked: no device of the file's kinds is here")
-    return lines
-
-
-def _difference(what: str, got: Any, expected: Any, allowed: float) -> tuple[float, float]:
-    """Return the largest difference, and the largest magnitude that was expected."""
-    import numpy as np
-
-    if got.shape != expected.shape or got.dtype != expected.dtype:
-        raise CompileError(f"{what} is {got.dtype}{list(got.shape)}; tinygrad gives {expected.dtype}{list(expected.shape)}")
-    wanted = expected.astype(np.float64)
-    largest = float(abs(wanted).max())
-    error = abs(got.astype(np.float64) - wanted)
-    limit = allowed * largest if expected.dtype.kind == "f" else 0.0
-    if not error.max() <= limit:  # NaN is an error too
-        raise CompileError(
-            f"{what} differs from that of tinygrad on the CPU by {error.max():.1e}, and the largest magnitude is {largest:.2g}: at most "
-            f"{limit:.1e} is allowed"
-        )
-    return float(error.max()), largest
+        _, worst, largest = max(differences)
+        lines.insert(0, f"checked on {' and '.join(checked)} against tinygrad on the CPU: worst error {worst:.1e} of {largest:.2g}")
+    return lines or ["not checked: no device of the file's kinds is here"]

@@ -12,13 +12,11 @@ from tinygrad import Tensor, Variable, dtypes
 from tinygrad.nn.onnx import Domain, OnnxNode, OnnxRunner, OpSetId, onnx_ops
 
 import devmod
-from devmod._values.param import expression_text
-from devmod.backend import walk
+from devmod.backend import expression_text, walk
 from devmod.commands import size
 from devmod.errors import ArgumentError, CompileError, DevmodError, describe_error, list_names, quote_name
 from devmod_readers.onnx import Constant, Model, Node, Range, read_model
 from devmod_readers.programs import read_program
-from devmod_runtime.tools.inputs import read_array
 from devmod_targets.interop import tinygrad
 
 if TYPE_CHECKING:
@@ -132,7 +130,7 @@ def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple
     report
         A function that gets lines about the progress.
     """
-    given = {name: read_array(name or "--inputs", path) for name, path in request["inputs"].items()}
+    given = {name: _read_array(path) for name, path in request["inputs"].items()}
     dims = {key: _dim(text) for key, text in request["dims"].items()}
     model = read_model(request["model"], {name: list(each.shape) for name, each in given.items()} | dims)
     given = {name or next(iter(model.inputs)): each for name, each in given.items()}
@@ -172,6 +170,13 @@ def _dim(text: str) -> Any:
 
 
 # -- Inputs.
+
+
+def _read_array(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ArgumentError(f"--inputs {path}: this is no readable file .npy of NumPy: {error}", argument="inputs") from None
 
 
 def choose_inputs(model: Model, given: Mapping[str, Any]) -> list[dict[str, Any]]:

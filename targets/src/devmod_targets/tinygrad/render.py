@@ -1,4 +1,4 @@
-"""The text of kernels by tinygrad's renderers, one for each kind. No vendor's compiler is opened. `main` serves in other processes."""
+"""The text of kernels by tinygrad's renderers, one for each kind. They open no vendor's compiler. `main` serves in other processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from tinygrad.codegen import do_to_program
 from tinygrad.codegen.opt import tc
-from tinygrad.device import Compiler
 from tinygrad.dtype import AddrSpace
 from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer, cstyle, wgsl
@@ -19,10 +18,8 @@ from devmod.worker import answer_items
 from devmod_targets.tinygrad.record import expression, settings
 
 
-class _Own(cstyle.CStyleLanguage):
-    """The class behind each renderer: a given name of the kernel, parameters that are only read, and the prefix by itself."""
-
-    name, prefix = "", ()
+class _Own(cstyle.CStyleLanguage):  # type: ignore[misc]
+    """The class behind each renderer: the kernel has the name that `render` gives, and parameters that it only reads are constant."""
 
     def _render(self, uops: Any) -> Any:
         self.written = {each.src[0].buf_uop for each in uops if each.op is Ops.STORE}
@@ -30,53 +27,25 @@ class _Own(cstyle.CStyleLanguage):
         self.parameters = [(text, uop.arg.slot, uop.addrspace is AddrSpace.ALU and uop.expr) for text, (uop, _) in buffers]
         return self.name, lines, buffers
 
-    def render_kernel(self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None) -> str:
-        self.prefix = tuple(prefix or ())
+    def render_kernel(self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None) -> Any:
+        self.prefix = prefix or []  # of one source, once
         return super().render_kernel(function_name, kernel, bufs, uops)
 
-    def _render_dtype(self, *arguments: Any, mutable: bool = True, **keywords: Any) -> str:
+    def _render_dtype(self, *arguments: Any, mutable: bool = True, **keywords: Any) -> Any:
         is_read = not mutable and keywords.get("addrspace") is AddrSpace.GLOBAL
         return ("const " if is_read else "") + super()._render_dtype(*arguments, mutable=mutable, **keywords)
 
     def render_access(self, u: Any) -> str:
-        """Return a load or a store. The cast of a pointer to one of vectors keeps `const`, or it would be a write for devmod."""
+        """Return a load or a store. A cast to a pointer to vectors keeps `const`: devmod takes a cast without it for a write."""
         text = super().render_access(u)
         is_read = u.addrspace is AddrSpace.GLOBAL and u.buf_uop not in self.written
         return f"*((const {text[3:]}" if is_read and text.startswith("*((") else text
 
 
-def _plain(self: Any, target: Target) -> None:
-    Renderer.__init__(self, target)
-    self.compiler = Compiler()
+class _WGSL(wgsl.WGSLRenderer, _Own):  # type: ignore[misc]
+    """WGSL. Types of less than 4 bytes are packed in words, which are atomic only where the kernel writes them."""
 
-
-class _OpenCL(cstyle.OpenCLRenderer, _Own):
-    __init__ = _plain
-    local_max = (256, 256, 64)
-
-
-class _Metal(cstyle.MetalRenderer, _Own):
-    __init__ = _plain
-    local_max = (256, 256, 64)
-
-
-class _Cuda(cstyle.CUDARenderer, _Own):
-    def __init__(self, target: Target) -> None:
-        _plain(self, target)
-        self.tensor_cores = tc.get_cuda(target.arch)
-
-
-class _Rocm(cstyle.CUDARenderer, _Own):
-    """CUDA C++, which devmod compiles for AMD: HIP's text of tinygrad calls ROCm's device library."""
-
-    __init__ = _plain
-    shared_max = 65536
-
-
-class _WebGPU(wgsl.WGSLRenderer, _Own):
-    __init__ = _plain
     infinity = "inf()"
-    shared_max = 16384
 
     def buf_map(self, u: Any) -> str:
         return "u32" if u.op is Ops.PARAM and u not in self.written and wgsl.is_packed(u) else super().buf_map(u)
@@ -84,22 +53,28 @@ class _WebGPU(wgsl.WGSLRenderer, _Own):
     def render_load(self, x: str, u: Any) -> str:
         return x if u.buf_uop.op is Ops.PARAM and u.buf_uop not in self.written else super().render_load(x, u)
 
-    def render_kernel(self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None) -> str:
+    def render_kernel(self, function_name: str, kernel: Any, bufs: Any, uops: Any, prefix: Any = None) -> Any:
         text = super().render_kernel(function_name, kernel, bufs, uops)
         for name, (uop, _) in bufs:
-            if uop not in self.written:
-                text = text.replace(f"var<storage,read_write>{name}:", f"var<storage,read>{name}:")
-        infinity = "fn inf() -> f32 { let bits = 0x7f800000u; return bitcast<f32>(bits); }\n"
+            access = "read_write" if uop in self.written else "read"
+            text = text.replace(f"var<storage,read_write>{name}:", f"var<storage,{access}>{name}:")
+        infinity = "fn inf() -> f32 { let bits = 0x7f800000u; return bitcast<f32>(bits); }\n"  # tinygrad's is a uniform
         return text.replace("@group(0) @binding(0)\nvar<uniform> INFINITY : f32;\n", infinity)
 
 
-#: For each kind: the renderer, and the architecture of a target without one.
-KINDS: dict[str, tuple[type[Renderer], str]] = {
-    "opencl": (_OpenCL, "cl_khr_fp16,cl_khr_fp64"),
-    "webgpu": (_WebGPU, "shader-f16"),
-    "cuda": (_Cuda, "sm_80"),
-    "rocm": (_Rocm, "sm_80"),
-    "metal": (_Metal, ""),
+def _renderer(base: type[Renderer], **limits: Any) -> Any:
+    """Return the class of a renderer whose constructor opens no compiler."""
+    return type(base.__name__, (base, _Own), {"__init__": Renderer.__init__, "prefix": (), **limits})
+
+
+#: For each kind: the renderer, and tinygrad's architecture for a target without one. tinygrad's HIP calls ROCm's device library, so rocm
+#: gets CUDA C++. OpenCL's and Metal's devices have at least this block.
+KINDS: dict[str, tuple[Any, str]] = {
+    "opencl": (_renderer(cstyle.OpenCLRenderer, local_max=(256, 256, 64)), "cl_khr_fp16,cl_khr_fp64"),
+    "webgpu": (_renderer(_WGSL, shared_max=16384), "shader-f16"),
+    "cuda": (_renderer(cstyle.CUDARenderer), "sm_80"),
+    "rocm": (_renderer(cstyle.CUDARenderer, shared_max=65536), "sm_80"),
+    "metal": (_renderer(cstyle.MetalRenderer, local_max=(256, 256, 64)), ""),
 }
 
 
@@ -112,21 +87,16 @@ def render(item: list[str]) -> dict[str, Any]:
         The kind, tinygrad's architecture, the kernel's name, and its tree as pickled bytes in base64, which `record` made.
     """
     kind, arch, name, tree = item
-    renderer: Any = KINDS[kind][0](Target(kind.upper(), arch=arch))
-    renderer.name = name
+    renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
+    renderer.name, renderer.tensor_cores = name, tc.get_cuda(arch) if kind == "cuda" else []
     try:
         program = do_to_program(pickle.loads(b64decode(tree)), renderer)  # noqa: S301 - this program pickled it
-        info = program.arg
-        text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
-        return {
-            "text": text,
-            "prefix": renderer.prefix,
-            "parameters": renderer.parameters,
-            "grid": [expression(each) for each in info.global_size],
-            "block": list(info.local_size or (1, 1, 1)),
-        }
+        grid = [expression(each) for each in program.arg.global_size]
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
+    text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
+    result = {"grid": grid, "block": list(program.arg.local_size or (1, 1, 1))}
+    return result | {"text": text, "prefix": renderer.prefix, "parameters": renderer.parameters}
 
 
 def main(request: dict[str, Any]) -> None:

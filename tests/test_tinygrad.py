@@ -1,0 +1,412 @@
+"""Functions of tinygrad as programs: what they compute on devices, what an error says, and that a file depends on the function alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tinygrad_cases
+from backend_checks import first_device, run_python
+from tinygrad_cases import NAMES, checked, results
+
+import devmod
+from devmod import ArgumentError
+from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.interop import tinygrad as interop
+from devmod_simulators import UnavailableError, libamdhip64, libcuda, rdna3
+
+pytestmark = pytest.mark.row("R47")
+BOTH = ["opencl", "webgpu"]
+RANDOM = np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def _cpu() -> Iterator[None]:
+    with interop.cpu():
+        yield
+
+
+@cache
+def cases() -> Any:
+    return tinygrad_cases.cases()
+
+
+def tensor(*shape: int, dtype: str = "float32") -> Any:
+    from tinygrad import Tensor
+
+    return Tensor(RANDOM.standard_normal(shape).astype(dtype)).realize()
+
+
+@pytest.mark.parametrize("name", [each for each in NAMES if each not in ("float64", "half", "bfloat16", "constant result")])
+def test_a_small_function(name: str) -> None:
+    for kind in BOTH:
+        first_device(kind)
+    (line,) = checked(*cases()[name], BOTH)
+    assert re.match(r"checked on opencl:0.* and webgpu:0.* against tinygrad on the CPU: worst error ", line)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("float64", "opencl"), ("bfloat16", "opencl"), ("half", "webgpu")])
+def test_an_element_type_of_some_kinds(name: str, kind: str) -> None:
+    first_device(kind)
+    assert checked(*cases()[name], kind)[0].startswith(f"checked on {kind}:0")
+
+
+def test_a_result_that_is_constant_is_not_checked() -> None:
+    function, inputs = cases()["constant result"]
+    line = "not checked: result 0 of tinygrad on the CPU is the same everywhere, so a wrong one may equal it"
+    assert checked(function, inputs, "opencl") == [line]
+    program = interop.export(function, *inputs, targets="webgpu", name="f")["f"].on(first_device("webgpu"))
+    np.testing.assert_array_equal(program(inputs[0].numpy()), np.full(4, 3, "float32"))
+
+
+def run_cases(environment: dict[str, str], *arguments: str) -> None:
+    program = str(Path(tinygrad_cases.__file__))
+    done = subprocess.run(
+        [sys.executable, program, *arguments], env=os.environ | environment, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    unchecked = [line for line in done.stdout.splitlines() if "['checked on " not in line]
+    assert [line.partition(":")[0] for line in unchecked] == (["constant result"] if len(arguments) == 1 else [])
+
+
+@pytest.mark.parametrize("names", [["int8 weights", "half", "two results"], pytest.param([], marks=pytest.mark.volume)], ids=str)
+def test_the_small_functions_on_cuda(names: list[str]) -> None:
+    try:
+        run_cases(libcuda.environment(arch="90"), "cuda -arch=compute_80", *names)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.volume
+def test_the_small_functions_on_rocm() -> None:
+    if reason := rdna3.missing():
+        pytest.skip(reason)
+    try:
+        environment = {**libamdhip64.environment(), rdna3.VARIABLE: str(rdna3.folder())}
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    run_cases({**environment, "CC": ""}, "rocm -arch=gfx1100")
+
+
+def test_each_kind_has_its_own_kernels() -> None:
+    """WebGPU has at most eight buffers in a kernel, so it has more kernels."""
+    from tinygrad import Tensor
+
+    inputs = [tensor(64) for _ in range(12)]
+
+    def total(*arrays: Tensor) -> Tensor:
+        return sum(arrays[1:], arrays[0])
+
+    targets = [*BOTH, "metal", "cuda -arch=compute_80", "rocm -arch=gfx1100"]
+    reports: list[str] = []
+    module = interop.export(total, *inputs, targets=targets, name="total", report=reports.append)
+    counts = {
+        kind: sum(name.startswith(f"total_{kind}_k") for name in module.functions) for kind in map(str.split, targets) for kind in kind[:1]
+    }
+    assert counts["webgpu"] > counts["opencl"] == counts["cuda"] == counts["rocm"] == counts["metal"] == 1
+    webgpu = [info.interface for name, info in module.functions.items() if "_webgpu_k" in name]
+    assert all(len(each.params) <= 8 for each in webgpu if each)
+    assert reports[-1] == "rocm: compiling 1 kernels"
+    lines = interop.check(module, "total", {f"x{n}": each.numpy() for n, each in enumerate(inputs)}, results(total(*inputs)))
+    assert lines[0].startswith("checked on ")
+
+
+def test_a_symbolic_length() -> None:
+    from tinygrad import Tensor, Variable
+
+    weight, n = tensor(16, 8), Variable("n", 1, 32)
+
+    def attention(x: Tensor) -> Tensor:
+        q = x @ weight
+        return (q @ q.transpose(1, 2)).softmax() @ q
+
+    full = tensor(2, 32, 16)
+    module = interop.export(attention, full[:, : n.bind(3)], targets=BOTH, name="attention")
+    module = devmod.loads(devmod.dumps(module))
+    assert str(module.functions["attention"].interface) == "<Interface (x: float32[2, n, 16]) -> y: float32[2, n, 8]>"
+    for length in (1, 3, 7, 32):
+        x = full.numpy()[:, :length].copy()
+        assert interop.check(module, "attention", {"x": x}, results(attention(Tensor(x))))[0].startswith("checked on opencl:0")
+    with pytest.raises(ArgumentError, match=r"it requires n <= 32, and that is 33 <= 32"):
+        module["attention"](np.zeros((2, 33, 16), "float32"))
+
+
+class Step:
+    """One step of a transformer's attention with a cache of keys and values, which it makes in its first call."""
+
+    def __init__(self, size: int) -> None:
+        self.table, self.qkv, self.out, self.size = tensor(20, 8), tensor(8, 24), tensor(8, 20), size
+
+    def __call__(self, token: Any, position: Any) -> Any:
+        from tinygrad import Tensor
+
+        x = self.table[token]
+        q, k, v = (x @ self.qkv).chunk(3, -1)
+        if not hasattr(self, "cache"):
+            self.cache = Tensor.zeros(2, self.size, 8).contiguous().realize()
+        self.cache[:, position : position + 1].assign(Tensor.stack(k, v)).realize()
+        keys, values = self.cache[0, : position + 1], self.cache[1, : position + 1]
+        return ((q @ keys.transpose(0, 1)).softmax() @ values) @ self.out
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("is_called", [False, True], ids=["new cache", "used cache"])
+def test_a_step_with_a_cache_in_two_threads(kind: str, is_called: bool) -> None:
+    from tinygrad import Tensor, Variable
+
+    device, step, tokens = first_device(kind), Step(16), RANDOM.integers(0, 20, 12).astype("int32")
+    position, number = Variable("position", 0, 15), Tensor(np.array([1], "int32")).realize()
+    if is_called:
+        step(number, position.bind(0)).realize()
+    module = devmod.loads(devmod.dumps(interop.export(step, number, position.bind(5), targets=kind, name="step")))
+    assert str(module.functions["step"].interface) == "<Interface (token: int32[1], position: int32) -> y: float32[1, 20]>"
+    function: Any = module["step"].on(device)
+    first = function.state()
+    assert list(first) == ["cache"]
+    np.testing.assert_array_equal(first["cache"].numpy(), step.cache.numpy())  # the export runs no kernel that changes it
+    assert first["cache"].numpy().any() == is_called
+    expected = [step(Tensor(tokens[at : at + 1]), position.bind(at)).numpy() for at in range(12)]
+    errors: list[float] = []
+
+    def run() -> None:
+        state = function.state()
+        got = [function(tokens[at : at + 1], position=at, state=state) for at in range(12)]
+        errors.append(float(abs(np.array(got) - np.array(expected)).max()))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 2
+    assert max(errors) < 1e-5 * abs(np.array(expected)).max()
+
+
+def test_constants_are_computed_once_and_named() -> None:
+    weights, reports = tensor(4, 4), list[str]()
+    from tinygrad import Tensor
+
+    class Model:
+        def __init__(self) -> None:
+            self.layers = [weights]
+
+        def __call__(self, x: Tensor) -> Tensor:
+            scale = (self.layers[0] * 2).exp().contiguous()
+            return x @ scale + self.layers[0].sum() + Tensor([1.0, 2, 3, 4])
+
+    module = interop.export(Model(), tensor(2, 4), targets="opencl", name="f", names=["x"], report=reports.append)
+    assert reports[-1] == "computed by this machine's processor, so that their last bits may differ on another: 'c0'"
+    constants = next(part for part in module.imports if part.kind == "const_loader") if module.imports else module
+    np.testing.assert_allclose(constants.get_global("c0").numpy().reshape(4, 4), np.exp(weights.numpy() * 2), rtol=1e-5)
+    np.testing.assert_array_equal(constants.get_global("layers_0").numpy(), weights.numpy())
+
+
+def test_an_input_that_the_function_assigns_and_results_by_name() -> None:
+    from tinygrad import Tensor
+
+    def move(place: Tensor, speed: Tensor) -> dict[str, Tensor]:
+        place.assign(place + speed).realize()
+        return {"length": (place * place).sum(), "twice": place * 2}
+
+    module = interop.export(move, tensor(4), tensor(4), targets="webgpu", name="move")
+    assert (
+        str(module.functions["move"].interface)
+        == "<Interface (speed: float32[4], place: float32[4] rw) -> length: float32[()], twice: float32[4]>"
+    )
+
+
+def child(**environment: str) -> str:
+    return run_python(
+        "import hashlib, numpy, devmod\nfrom devmod.interop import tinygrad as interop\nwith interop.cpu():\n"
+        "    from tinygrad import Tensor\n    w = Tensor(numpy.arange(64, dtype='float32').reshape(8, 8)).realize()\n"
+        "    f = lambda x: ((x @ w).softmax() @ w.exp().contiguous(), x.sum(), x.max_pool2d(2), x.argmax())\n"
+        "    module = interop.export(f, Tensor.empty(1, 1, 8, 8), targets=['opencl', 'webgpu', 'metal'], name='f')\n"
+        "print(hashlib.sha256(devmod.dumps(module)).hexdigest())",
+        **environment,
+    )
+
+
+def test_the_same_bytes_in_each_process_also_without_a_clang(tmp_path: Path) -> None:
+    settings = {"PATH": str(tmp_path), "CC": "no-such-compiler", "CACHEDB": str(tmp_path / "cache.db"), "NOOPT": "1", "BEAM": "2"}
+    assert child(PYTHONHASHSEED="1") == child(PYTHONHASHSEED="2", **settings)
+    assert not (tmp_path / "cache.db").exists()
+
+
+def test_a_file_needs_no_tinygrad(tmp_path: Path) -> None:
+    first_device("webgpu")
+    function, x = (lambda x: (x * 2).softmax()), tensor(3, 5)
+    devmod.save(interop.export(function, x, targets=BOTH, name="f"), tmp_path / "f.devmod")
+    np.save(tmp_path / "x.npy", x.numpy())
+    np.save(tmp_path / "y.npy", results(function(x))[0])
+    digest = run_python(
+        "import sys, hashlib, numpy, devmod; sys.modules['tinygrad'] = None\nfrom devmod.interop import tinygrad\n"
+        f"x, y = (numpy.load({str(tmp_path)!r} + f'/{{each}}.npy') for each in 'xy')\nmodule = devmod.load({str(tmp_path / 'f.devmod')!r})\n"
+        "numpy.testing.assert_allclose(module['f'].on(devmod.device('webgpu'))(x), y, atol=1e-6)\n"
+        "print(hashlib.sha256(devmod.dumps(module)).hexdigest())"
+    )
+    assert digest.strip() == hashlib.sha256((tmp_path / "f.devmod").read_bytes()).hexdigest()
+
+
+def test_the_settings_of_tinygrad_stay() -> None:
+    from tinygrad.engine import realize
+    from tinygrad.helpers import ContextVar
+    from tinygrad.runtime.support import compiler_cpu
+    from tinygrad.uop.ops import UOp
+
+    def state() -> list[Any]:
+        return [
+            {name: each.value for name, each in ContextVar._cache.items()},
+            realize.capturing[:],
+            UOp.contiguous_view,
+            compiler_cpu.subprocess,
+        ]
+
+    before = state()
+    with pytest.raises(ZeroDivisionError):
+        interop.export(lambda x: x + 1 // 0, tensor(2), targets="webgpu", name="f")
+    interop.export(lambda x: x + 1, tensor(2), targets="webgpu", name="f")
+    assert state() == before
+
+
+def moved(x: Any) -> Any:
+    return x.to("CPU:1").contiguous() + 1
+
+
+def rand(x: Any) -> Any:
+    from tinygrad import Tensor
+
+    return x + Tensor.rand(4)
+
+
+ONE = {"targets": "opencl", "name": "f"}
+RANDOMS = (
+    "the function makes random numbers (Tensor.rand, dropout, a tensor whose first values are random), which a program does not have. Make "
+    "them an input, or realize such a tensor before the export"
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "keywords", "text"),
+    [
+        (
+            lambda x: x.sin(),
+            [("float64", 4)],
+            {"targets": BOTH, "name": "f", "outputs": ["wave"]},
+            "the program 'f' cannot be made for webgpu: its output 'wave' needs float64 in an array. Kinds with float64: opencl, cuda, rocm",
+        ),
+        (
+            lambda x: (x + 1, x.cast("bfloat16").exp().cast("float32")),
+            [("float32", 4)],
+            {"targets": "webgpu", "name": "f"},
+            "the program 'f' cannot be made for webgpu: its output 'y1' needs bfloat16 in CAST. Kinds with bfloat16: opencl, cuda, rocm, metal",
+        ),
+        (rand, [("float32", 4)], ONE, RANDOMS),
+        (lambda x: x + 1, [("float32", 0)], ONE, "'x' is an empty array of shape (0,), which no kernel has"),
+        (moved, [("float32", 4)], ONE, "the program 'f' cannot be made for opencl: its output 'y' needs a copy between devices in each call, which no program has"),
+        (lambda x: 3, [("float32", 4)], ONE, "the function returned int; expected a Tensor, or several of them"),
+        (lambda: 3, [], ONE, "the function returned int; expected a Tensor, or several of them"),
+        (lambda x: x, [("float32", 4)], {**ONE, "outputs": ["a", "b"]}, "outputs has 2 names; the function has 1 results"),
+        (lambda x, y: x, [("float32", 4)] * 2, {**ONE, "names": ["a", "a"]}, "names has 'a', 'a'; expected 2 different names, one for each input"),
+        (lambda x: x, [("float32", 4)], {**ONE, "name": "my model"}, "tinygrad.export: name='my model' is no name of a program; expected letters, digits and _"),
+        (lambda x: x, [3], ONE, "the input 'x' is int; expected a Tensor or a bound Variable"),
+        (
+            lambda x: x,
+            [("float32", 4)],
+            {"targets": ["vulkan"], "name": "f"},
+            "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'vulkan'",
+        ),
+        (
+            lambda x: x,
+            [("float32", 4)],
+            {"targets": ["opencl", "opencl"], "name": "f"},
+            "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'opencl'",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_program_does_not_have(function: Any, inputs: Any, keywords: Any, text: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        interop.export(function, *(tensor(*each[1:], dtype=each[0]) if isinstance(each, tuple) else each for each in inputs), **keywords)
+    assert str(caught.value) == text
+
+
+def test_a_tensor_on_another_device() -> None:
+    other = tensor(4).to("CPU:1").realize()
+    with pytest.raises(ArgumentError) as caught:
+        interop.export(lambda x: x + 1, tensor(4), targets="opencl", name="f", constants={"w": other})
+    assert str(caught.value) == "tensors are on another device than tinygrad's CPU: 'w'. Move them: t.to('CPU')"
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [("0.13.1", "tinygrad 0.13.1 is installed, and its versions differ too much. tinygrad 0.14.0 is not installed. To add it: "), ("", "tinygrad 0.14.0 is not installed. To add it: ")],
+)  # fmt: skip
+def test_another_version_of_tinygrad_is_refused(version: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interop, "version", lambda _: version)
+    with pytest.raises(ToolchainNotFoundError) as caught:
+        interop.export(3, targets=3, name=3)  # type: ignore[arg-type]
+    command = devmod.errors.pip_install("devmod-core[tinygrad]")
+    assert str(caught.value) == f"functions of tinygrad cannot be exported here: {text}{command}"
+
+
+# -- The check.
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda x: x * 2 + 1.001, "result 0 of 'f' on webgpu:0 differs by 1.0e-03 from that of tinygrad on the CPU, whose largest magnitude is 3: at most 3.0e-04 is allowed"),
+        (lambda x: (x * 2 + 1).log() + float("nan"), "result 0 of 'f' on webgpu:0 differs by nan from that of tinygrad on the CPU, whose largest magnitude is 3: at most 3.0e-04 is allowed"),
+        (lambda x: (x * 2 + 1).reshape(2, 2), "result 0 of 'f' on webgpu:0 is float32[2, 2]; tinygrad gives float32[4]"),
+        (lambda x: (x * 2 + 1).cast("int32"), "result 0 of 'f' on webgpu:0 is int32[4]; tinygrad gives float32[4]"),
+    ],
+)  # fmt: skip
+def test_a_wrong_program_is_noticed(wrong: Any, text: str) -> None:
+    first_device("webgpu")
+    x = np.array([0, 0.25, 0.5, 1], "float32")
+    from tinygrad import Tensor
+
+    module = interop.export(wrong, Tensor(x), targets="webgpu", name="f")
+    with pytest.raises(CompileError) as caught:
+        interop.check(module, "f", {"x": x}, [x * 2 + 1])
+    assert str(caught.value) == text
+
+
+def test_an_integer_must_be_equal_and_float16_is_less_exact() -> None:
+    from tinygrad import Tensor
+
+    first_device("webgpu")
+    numbers = np.array([5, 2000, 3], "int32")
+    module = interop.export(lambda x: x + 1, Tensor(numbers), targets="webgpu", name="f")
+    assert interop.check(module, "f", {"x": numbers}, [numbers + 1]) == [
+        "checked on webgpu:0 against tinygrad on the CPU: worst error 0.0e+00 of 2e+03"
+    ]
+    with pytest.raises(CompileError, match=r"differs by 1\.0e\+00 .* at most 0\.0e\+00 is allowed"):
+        interop.check(module, "f", {"x": numbers}, [numbers + np.array([1, 1, 2], "int32")])
+    half = np.array([0.5, 1, 2], "float16")
+    module = interop.export(lambda x: x + 1, Tensor(half), targets="webgpu", name="f")
+    assert interop.check(module, "f", {"x": half}, [half + np.float16(1.01)])[0].startswith("checked on webgpu:0")
+    with pytest.raises(CompileError, match="differs by"):
+        interop.check(module, "f", {"x": half}, [half + np.float16(1.1)])
+
+
+def test_what_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tinygrad import Tensor
+
+    x = np.array([1, 2], "float32")
+    module = interop.export(lambda x: (x.log(), x * 0, x + 1), Tensor(x), targets="webgpu", name="f")
+    expected = [np.array([np.inf, 0], "float32"), x * 0, x + 1]
+    first = "not checked: result 0 of tinygrad on the CPU is not finite, so a wrong one may equal it"
+    second = "not checked: result 1 of tinygrad on the CPU is the same everywhere, so a wrong one may equal it"
+    assert interop.check(module, "f", {"x": x}, expected)[-2:] == [first, second]
+    monkeypatch.setattr(devmod, "devices", list)
+    assert interop.check(module, "f", {"x": x}, expected[2:]) == ["not checked: no device of the file's kinds is here"]
