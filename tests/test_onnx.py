@@ -189,7 +189,7 @@ def devmod_in_process(folder: Path, *words: str, seconds: int = 600) -> subproce
     ("code", "seconds", "end"),
     [
         ("import os; os.abort()", 600, "ends with signal 6"),
-        ("import time; time.sleep(1000)", 1, "has done nothing for 1 seconds"),
+        ("import time; time.sleep(60)", 1, "has done nothing for 1 seconds"),
         ("import os; os._exit(3)", 600, "ends with exit status 3"),
     ],
 )
