@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from devmod_readers.programs import read_program
 from devmod_targets.interop import tinygrad
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 #: Operators whose results have the elements of their first input.
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
@@ -37,10 +36,9 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     """
 
     def __init__(self, model: Model) -> None:
-        unknown = [each for each in model.nodes if each.operator not in onnx_ops or each.domain not in _DOMAINS]
-        if unknown:
-            first, names = unknown[0], {f"{each.domain}.{each.operator}".lstrip(".") for each in unknown}
-            raise CompileError(f"{_called(first)}: tinygrad does not have this operator. It lacks {list_names(sorted(names))}")
+        if unknown := [each for each in model.nodes if each.operator not in onnx_ops or each.domain not in _DOMAINS]:
+            names = sorted({f"{each.domain}.{each.operator}".lstrip(".") for each in unknown})
+            raise CompileError(f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}")
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
         Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
@@ -66,17 +64,28 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         return {name: self.graph_values[name] for name in self._names}
 
     def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Run for the first time, where no value may depend on the data of the inputs, and keep what does not depend on them."""
-        with _unread(inputs):
+        """Run for the first time, and keep what does not depend on the inputs.
+
+        A value on the host that depends on the data of an input is an error: another call would have another one.
+        """
+        buffers, read, dependent = {each.uop.base for each in inputs.values()}, Tensor._buffer, set(inputs)
+
+        def checked(tensor: Tensor) -> Any:
+            if not buffers.isdisjoint(tensor.uop.toposort()):
+                raise CompileError("a shape or an option depends on the data of an input. That is control flow, which no program has")
+            return read(tensor)
+
+        Tensor._buffer = checked
+        try:
             result = self.run(inputs)
-        dependent, nodes = set(inputs), []
+        finally:
+            Tensor._buffer = read
         for node in self._nodes:
             if node.operator in ("Shape", "Size") or dependent.isdisjoint(node.inputs):
                 self._kept |= {name: self.graph_values[name] for name in node.outputs if name in self.graph_values}
             else:
                 dependent |= {*node.outputs} - {""}
-                nodes.append(node)
-        self._nodes = tuple(nodes)
+        self._nodes = tuple(each for each in self._nodes if not dependent.isdisjoint(each.outputs))
         return result
 
 
@@ -91,23 +100,6 @@ class Function:
     def __call__(self, *tensors: Tensor) -> dict[str, Tensor]:
         """Return the outputs by name."""
         return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
-
-
-@contextmanager
-def _unread(inputs: Mapping[str, Tensor]) -> Iterator[None]:
-    """Raise CompileError where a value on the host depends on the data of an input: another call would have another one."""
-    buffers, read = {each.uop.base for each in inputs.values()}, Tensor._buffer
-
-    def checked(self: Tensor) -> Any:
-        if not buffers.isdisjoint(self.uop.toposort()):
-            raise CompileError("a shape or an option depends on the data of an input. That is control flow, which no program has")
-        return read(self)
-
-    Tensor._buffer = checked
-    try:
-        yield
-    finally:
-        Tensor._buffer = read
 
 
 def _called(node: Node) -> str:
