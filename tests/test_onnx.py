@@ -124,9 +124,10 @@ def test_a_convolution_with_omitted_outputs_and_inputs(tmp_path: Path, capsys: p
 
 def test_indices_are_within_their_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [node("Unsqueeze", ["ids", "axes"], ["i"]), node("Gather", ["table", "i"], ["y"])]
-    write(tmp_path / "t.onnx", nodes, {"ids": (INT64, [64])}, ["y"], [constant("table", 3, 2), numbers("axes", 0)])
-    status, out, err = call(capsys, "onnx", "t.onnx", "-t", "opencl")
+    write(tmp_path / "3t.onnx", nodes, {"ids": (INT64, [64])}, ["y"], [constant("table", 3, 2), numbers("axes", 0)])
+    status, out, err = call(capsys, "onnx", "3t.onnx", "-t", "opencl")
     assert (status, err) == (0, "")
+    assert out.startswith("_3t: ")
     assert "not finite" not in out
     assert "constant, with" not in out
 
@@ -223,6 +224,7 @@ def test_an_interrupt_ends_both_processes(tmp_path: Path) -> None:
     [
         (["--dim", "rows"], "--dim rows: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"),
         (["--dim", "rows=-1"], "--dim rows=-1: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"),
+        (["--name", "a b"], "the name of the program is 'a b', which is no identifier; choose another: --name NAME"),
         (["-o", "small.onnx"], "small.onnx is the model; writing to it would overwrite it"),
     ],
 )
@@ -299,4 +301,4 @@ def test_models_of_others_give_what_onnxruntime_gives(name: str, wheels: Path, c
     for device in devmod.devices():
         if device.kind in ("opencl", "webgpu"):
             result = devmod.load(f"{name}.devmod")[name].on(device)(x)
-            np.testing.assert_allclose(result, want, rtol=0, atol=1e-4 * abs(want).max())
+            np.testing.assert_allclose(result, want, rtol=0, atol=3e-4 * abs(want).max())  # softmax of sharp logits

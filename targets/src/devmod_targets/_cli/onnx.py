@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,9 @@ def command(
 
     Where devices of the targets are, the results are compared with tinygrad's on the CPU first. If they differ, nothing is written.
     """
-    name = name or re.sub(r"\W", "_", file.stem, flags=re.ASCII)
+    name = name or re.sub(r"\W|^(?=\d)", "_", file.stem, flags=re.ASCII)
+    if not name.isidentifier() or iskeyword(name):
+        raise click.UsageError(f"the name of the program is {name!r}, which is no identifier; choose another: --name NAME")
     output = output or Path(f"{name}.devmod")
     if output.exists() and file.exists() and output.samefile(file):
         raise click.UsageError(f"{output} is the model; writing to it would overwrite it")
