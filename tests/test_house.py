@@ -269,7 +269,7 @@ def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
 #: error with the command that installs them.
 GIVEN = {
     *("pluggy", "devmod_conformance", "devmod_targets", "pytest", "hatchling", "PyInstaller"),
-    *("compression", "matplotlib", "ml_dtypes", "numpy", "PIL", "rich"),
+    *("compression", "matplotlib", "ml_dtypes", "numpy", "PIL", "rich", "tinygrad"),
 }
 
 

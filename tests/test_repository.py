@@ -77,7 +77,7 @@ def test_one_directory_for_each_backend() -> None:
     specs = ROOT / "core" / "src" / "devmod" / "targets"
     assert {path.parent.name for path in specs.glob("*/__init__.py")} == set(NAMES)
     build_side = ROOT / "targets" / "src" / "devmod_targets"
-    shared = {"_cli", "authoring", "build", "interop", "slang", "triton"}  # the last two are languages
+    shared = {"_cli", "authoring", "build", "interop", "slang", "tinygrad", "triton"}  # the last three are languages
     assert {path.parent.name for path in build_side.glob("*/__init__.py")} == {*KINDS, *shared}
     assert not {path.stem.strip("_") for path in build_side.glob("*.py")} & set(KINDS)
     plugins = [path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")]

@@ -16,7 +16,7 @@ from devmod.interop import tinygrad as interop
 NAMES = (
     *("bool in", "bool out", "uint8 image", "uint8 out", "int8 weights", "int64 tokens", "argmax", "topk", "float64", "half", "bfloat16"),
     *("two results", "view of a constant", "result is a view", "infinity", "maxpool", "cumsum", "large", "pass through", "constant result"),
-    *("transposed convolution", "scatter", "einsum", "gradient"),
+    *("transposed convolution", "scatter", "einsum", "gradient", "numbers outside", "bfloat16 weights"),
 )
 
 
@@ -34,6 +34,7 @@ def cases() -> dict[str, tuple[Callable[..., Any], Any]]:
 
     table, rows, filters = made(f32(100, 16)), made(f32(8, 16)), made(f32(8, 3, 3, 3))
     small = made(random.integers(-9, 9, (16, 8)).astype(np.int8))
+    two, steps, brain = Tensor(2.0), Tensor.arange(4).float() * 0.5, made(f32(4, 4)).cast(dtypes.bfloat16).realize()
 
     def bfloat(x: Tensor) -> Tensor:
         return (x.cast(dtypes.bfloat16) @ x.cast(dtypes.bfloat16)).cast(dtypes.float)
@@ -63,6 +64,8 @@ def cases() -> dict[str, tuple[Callable[..., Any], Any]]:
         (lambda x: x.scatter(1, Tensor([[0, 1], [1, 0]]), 2.0), made(f32(2, 3))),
         (lambda x, y: Tensor.einsum("bij,bjk->bik", x, y), made(f32(2, 3, 4)), made(f32(2, 4, 5))),
         (lambda x: (x * x).sum().gradient(x)[0], made(f32(4))),
+        (lambda x: x * two + steps, made(f32(4))),
+        (lambda x: x @ brain.float(), made(f32(3, 4))),
     ]
     return {name: (function, inputs) for name, (function, *inputs) in zip(NAMES, functions, strict=True)}
 

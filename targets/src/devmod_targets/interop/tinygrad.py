@@ -277,7 +277,11 @@ class _Plan:
             self._arrays[buffer], text = array, array.text
             if role != "temporaries":
                 self.computed += [array.name] if buffer in recording.computed else []
-                values, constant = buffer.buffer.numpy().reshape(array.shape), array
+                values, constant = buffer.buffer.numpy(), array
+                if array.dtype == "bfloat16":  # NumPy has no such type; tinygrad gives its bytes
+                    self._arrays[buffer] = array = constant = array._replace(dtype="uint16")
+                    values, text = values.view("uint16"), array.text
+                values = values.reshape(array.shape)
                 if role == "states":
                     constant = array._replace(name=recording.names.take(f"{array.name}_0") if values.any() else "0")
                     self._declared["constants"] += [constant.text] if values.any() else []

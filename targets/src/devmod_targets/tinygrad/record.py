@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from tinygrad import Tensor, dtypes
 from tinygrad.engine import realize
 from tinygrad.helpers import Context
-from tinygrad.nn.state import get_state_dict
 from tinygrad.runtime.support import compiler_cpu
 from tinygrad.uop.ops import Ops, UOp
 
@@ -306,19 +305,29 @@ def expression(value: Any) -> Any:
 
 
 def _held_tensors(fn: Any) -> dict[str, Tensor]:
-    """Return the tensors that a function has from outside, by the names of `get_state_dict`, or of variables."""
+    """Return the tensors that a function has from outside, by the names of tinygrad's `get_state_dict`, or of variables.
+
+    Other than there, objects may refer to each other.
+    """
     result: dict[str, Tensor] = {}
-    functions = [fn]
-    for each in functions:  # grows
-        values = {"": getattr(each, "__self__", each)}
-        if isinstance(function := getattr(each, "__func__", each), FunctionType):
-            used = inspect.getclosurevars(function)
-            values |= {**used.globals, **used.nonlocals}
-        for name, value in values.items():
-            if isinstance(value, (FunctionType, MethodType)):
-                functions += [] if value in functions else [value]
-            elif not isinstance(value, (type, ModuleType)):
-                is_unnamed = isinstance(value, (Tensor, list, tuple, dict))
-                for key, tensor in get_state_dict(value, f"{name}." if is_unnamed else "").items():
-                    result[key if result.get(key, tensor) is tensor else f"{name}.{key}"] = tensor
-    return result
+    seen = set[int]()
+
+    def visit(value: Any, name: str, prefix: str) -> None:
+        if id(value) in seen or isinstance(value, (type, ModuleType)):
+            return
+        seen.add(id(value))
+        if isinstance(value, Tensor):
+            result[name if name not in result else f"{prefix}.{name}"] = value
+        elif isinstance(value, (FunctionType, MethodType)):
+            visit(getattr(value, "__self__", None), "", prefix)
+            used = inspect.getclosurevars(value)
+            for key, each in {**used.globals, **used.nonlocals}.items():
+                visit(each, key if isinstance(each, (Tensor, list, tuple, dict)) else "", key)
+        else:
+            items = value._asdict() if hasattr(value, "_asdict") else getattr(value, "__dict__", value)
+            pairs: Any = enumerate(items) if isinstance(items, (list, tuple)) else items.items() if isinstance(items, dict) else ()
+            for key, each in pairs:
+                visit(each, f"{name}.{key}".strip("."), prefix)
+
+    visit(fn, "", "")
+    return {name: each for name, each in result.items() if each.device is not None}  # else it is a number
