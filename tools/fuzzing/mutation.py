@@ -11,6 +11,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -629,3 +630,48 @@ def mutate_head(head: Mutator, rest: Mutator) -> Mutator:
         return choice + first + b"\0" + rest(second, random)
 
     return mutate
+
+
+# -- ONNX
+
+
+def mutate_onnx(data: bytes, random: Random) -> bytes:
+    """Change fields of a message of protobuf, or bytes of a model."""
+    import onnx
+    from google.protobuf.message import DecodeError, EncodeError
+
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except DecodeError:
+        return mutate_bytes(data, random)
+    if not random.randrange(4):
+        return mutate_bytes(data, random)
+    messages: list[Any] = [model]
+    for each in messages[: 1 << 12]:
+        messages += _inner(each)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        message = random.choice(messages)
+        field = random.choice(message.DESCRIPTOR.fields)
+        values = getattr(message, field.name)
+        with suppress(ValueError, TypeError, OverflowError):
+            if isinstance(values, (int, float)):
+                setattr(message, field.name, random.choice((-values, values * 2, random.choice(NUMBERS))))
+            elif isinstance(values, (str, bytes)):
+                other = random.choice(STRINGS) if isinstance(values, str) else random.randbytes(4)
+                setattr(message, field.name, random.choice((values * 2, values[:-1], other)))
+            elif hasattr(values, "insert") and len(values):
+                values.insert(0, random.choice((values[-1], random.choice(NUMBERS))))
+            elif hasattr(values, "add"):
+                values.add()
+            elif hasattr(values, "append"):
+                values.append(random.choice((random.choice(NUMBERS), random.choice(STRINGS))))
+    try:
+        return bytes(model.SerializeToString())[:MOST]
+    except (EncodeError, UnicodeEncodeError, ValueError):
+        return mutate_bytes(data, random)
+
+
+def _inner(message: Any) -> list[Any]:
+    """Return the messages in a message."""
+    values = [value for field, value in message.ListFields() if field.message_type is not None]
+    return [each for value in values for each in (value if hasattr(value, "__len__") else [value])]

@@ -755,6 +755,28 @@ def remove_scratch() -> None:
     _folder.cache_clear()
 
 
+def read_onnx(data: bytes) -> None:
+    """Read a model. Its constants have no more elements than the file and the external data below its folder have bytes."""
+    from devmod_readers.onnx import Range, read_model
+
+    Path(scratch("weights.bin", bytes(64)))
+    model = read_model(scratch("k.onnx", data), {"": [1, (2, 3)]} if data[-1:] < b"\x80" else {})
+    known = {"", *model.inputs, *model.constants}
+    for name, (_, shape) in model.inputs.items():
+        if not all(each.low <= each.high if isinstance(each, Range) else each > 0 for each in shape):
+            raise Breach(f"the input {name!r} has the shape {shape}")
+    for node in model.nodes:
+        if not known.issuperset(node.inputs):
+            raise Breach(f"the node {node.operator!r} uses a value before it is made")
+        known.update(node.outputs)
+    if not known.issuperset(model.outputs):
+        raise Breach(f"an output of {model.outputs} is made by no node")
+    for each in model.constants.values():
+        if each.array.nbytes > len(data) + 64:
+            raise Breach(f"a constant of {each.array.nbytes} bytes over {len(data)}")
+        each.array.tobytes()
+
+
 # -- the list
 
 
@@ -891,6 +913,7 @@ def _source_readers() -> Iterator[Reader]:
     yield Reader("wgsl", read_wgsl, *wgsl, passes=10, weight=4, executions=400)
     yield Reader("wgsl-naga", compile_naga, *wgsl, passes=10, weight=3, executions=25, native=True)
     yield Reader("spirv", read_spirv, mutation.mutate_spirv, seeds.spirv, passes=4, weight=3, executions=600)
+    yield Reader("onnx", read_onnx, mutation.mutate_onnx, seeds.onnx_models, passes=8, weight=3, executions=600, native=True)
     yield Reader("opencl-source", partial(read_source, "opencl"), *opencl, passes=10, executions=40, native=True)
     yield Reader("metal-source", partial(read_source, "metal"), *metal, passes=10, executions=40, native=True)
 

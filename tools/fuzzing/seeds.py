@@ -311,3 +311,32 @@ def words_of(texts: list[bytes]) -> list[str]:
     import re
 
     return sorted({word for text in texts for word in re.findall(r"\w+", text.decode("utf-8", "replace"))})
+
+
+def onnx_models() -> list[bytes]:
+    """Models of ONNX: each form of a constant, external data, lengths that are open, and every type of attribute."""
+    from onnx import TensorProto, helper
+
+    def model(nodes: list[Any], constants: list[Any], shape: list[Any] | None) -> bytes:
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+        outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+        graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+        return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString())
+
+    plain = helper.make_tensor("w", TensorProto.FLOAT, [2, 3], [1.0] * 6)
+    raw = helper.make_tensor("b", TensorProto.BFLOAT16, [3], bytes(6), raw=True)
+    outside = TensorProto(name="e", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", "weights.bin"), ("offset", "8"), ("length", "8")):
+        outside.external_data.add(key=key, value=value)
+    empty = TensorProto(name="z", data_type=TensorProto.INT64, dims=[0], raw_data=bytes(8))
+    half = helper.make_tensor("h", TensorProto.FLOAT16, [], [0.5])
+    multiply = helper.make_node("MatMul", ["x", "w"], ["a"])
+    add = helper.make_node("Add", ["a", "b"], ["y"], axes=[1, 2], scale=[0.5], text="t", many=["a", "b"], t=plain, f=1.5, i=-1)
+    fixed = helper.make_node("Constant", [], ["y"], value=half)
+    branch = helper.make_node("If", ["x"], ["y"], then_branch=helper.make_graph([multiply], "t", [], []))
+    return [
+        model([multiply, add], [plain, raw], ["batch", 2]),
+        model([fixed], [outside, empty, half], [-1, 2]),
+        model([branch], [], None),
+        model([helper.make_node("Split", ["x"], ["y", ""]), helper.make_node("Identity", ["y"], ["z"])], [], ["?", "?"]),
+    ]

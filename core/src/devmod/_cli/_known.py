@@ -44,6 +44,7 @@ KNOWN = {
     "init": KnownCommand("Write a manifest for the sources in a folder.", "devmod-targets"),
     "build": KnownCommand("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
     "bundle": KnownCommand("Join files into one.", "devmod-targets"),
+    "onnx": KnownCommand("Make a file of a model of ONNX.", "devmod-targets", "devmod-core[onnx]"),
     "inspect": KnownCommand("Show the modules of a file, what they need, and what runs here."),
     "view": KnownCommand("Show a file in the browser.", "devmod-readers"),
     "doctor": KnownCommand("Check what of devmod works here, and what to do about the rest."),

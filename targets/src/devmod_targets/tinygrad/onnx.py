@@ -1,0 +1,250 @@
+"""Models of ONNX by tinygrad's runner: each node becomes Tensors. An error names the node."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tinygrad import Tensor, Variable, dtypes
+from tinygrad.nn.onnx import Domain, OnnxNode, OnnxRunner, OpSetId, onnx_ops
+
+import devmod
+from devmod.backend import expression_text, walk
+from devmod.commands import size
+from devmod.errors import ArgumentError, CompileError, DevmodError, describe_error, list_names, quote_name
+from devmod_readers.onnx import Constant, Model, Node, Range, read_model
+from devmod_readers.programs import read_program
+from devmod_targets.interop import tinygrad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: Operators whose results have the elements of their first input.
+_SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+_DOMAINS = {each.value for each in Domain} | {""}
+
+
+class Runner(OnnxRunner):  # type: ignore[misc]
+    """Runs a model. The first run is a trial: later ones keep the values that depend on no input.
+
+    Attributes
+    ----------
+    constants
+        The model's constants by name.
+    """
+
+    def __init__(self, model: Model) -> None:
+        if unknown := [each for each in model.nodes if each.operator not in onnx_ops or each.domain not in _DOMAINS]:
+            names = sorted({f"{each.domain}.{each.operator}".lstrip(".") for each in unknown})
+            raise CompileError(f"{_called(unknown[0])}: tinygrad does not have this operator. It lacks {list_names(names)}")
+        self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
+        Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
+        self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
+        self._names, self._nodes = model.outputs, model.nodes
+        self._kept: dict[str, Any] = {"": None, **self.constants}
+        self.const_names = {*self._kept, *(name for each in model.nodes if each.operator == "Constant" for name in each.outputs)}
+
+    def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the outputs by name."""
+        self.graph_values = {**self._kept, **inputs}
+        for node in self._nodes:
+            self.graph_values[""] = None  # the runner stores an output without a name, and an input without one would get it
+            options = {key: _tensor(*each) if isinstance(each, Constant) else each for key, each in node.attributes.items()}
+            operators = OpSetId(Domain.from_onnx(node.domain), node.version)
+            self.graph_nodes = (OnnxNode(node.operator, operators, node.inputs, node.outputs, options),)
+            try:
+                self({})
+            except DevmodError as error:
+                raise CompileError(f"{_called(node)}: {error}") from error
+            except Exception as error:
+                advice = "; a fixed length may do (--dim)" if not all(isinstance(each.numel(), int) for each in inputs.values()) else ""
+                raise CompileError(f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}") from error
+        return {name: self.graph_values[name] for name in self._names}
+
+    def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Run for the first time, and keep what does not depend on the inputs.
+
+        A value on the host that depends on the data of an input is an error: another call would have another one.
+        """
+        buffers, read, dependent = {each.uop.base for each in inputs.values()}, Tensor._buffer, set(inputs)
+
+        def checked(tensor: Tensor) -> Any:
+            if not buffers.isdisjoint(tensor.uop.toposort()):
+                raise CompileError("a shape or an option depends on the data of an input. That is control flow, which no program has")
+            return read(tensor)
+
+        Tensor._buffer = checked
+        try:
+            result = self.run(inputs)
+        finally:
+            Tensor._buffer = read
+        for node in self._nodes:
+            if node.operator in ("Shape", "Size") or dependent.isdisjoint(node.inputs):
+                self._kept |= {name: self.graph_values[name] for name in node.outputs if name in self.graph_values}
+            else:
+                dependent |= {*node.outputs} - {""}
+        self._nodes = tuple(each for each in self._nodes if not dependent.isdisjoint(each.outputs))
+        return result
+
+
+class Function:
+    """A run for `tinygrad.export`, which looks for tensors in `__dict__`: those of a former run are no constants."""
+
+    __slots__ = ("inputs", "runner")
+
+    def __init__(self, runner: Runner, inputs: list[str]) -> None:
+        self.runner, self.inputs = runner, inputs
+
+    def __call__(self, *tensors: Tensor) -> dict[str, Tensor]:
+        """Return the outputs by name."""
+        return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
+
+
+def _called(node: Node) -> str:
+    return f"{node.operator} (output {quote_name(next(iter(node.outputs), ''))})"
+
+
+def _tensor(dtype: str, array: Any) -> Tensor:
+    if dtype == "bfloat16":
+        return Tensor((array.astype(np.uint32) << 16).view(np.float32)).cast(dtypes.bfloat16)
+    return Tensor(array) if array.shape else Tensor(array.item(), dtype=getattr(dtypes, dtype))  # the number stands in the kernel
+
+
+def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple[devmod.Module, list[str], list[str]]:
+    """Return a module with the program of a model, lines about it and its check, and notes.
+
+    Parameters
+    ----------
+    request
+        "model", "targets" and "name"; "dims", texts; "inputs", the paths of arrays by the names of inputs; "file", the name for a call.
+    report
+        A function that gets lines about the progress.
+    """
+    given = {name: _read_array(path) for name, path in request["inputs"].items()}
+    dims = {key: _dim(text) for key, text in request["dims"].items()}
+    model = read_model(request["model"], {name: list(each.shape) for name, each in given.items()} | dims)
+    given = {name or next(iter(model.inputs)): each for name, each in given.items()}
+    notes, lines = list(model.notes), list[str]()
+    runner, arrays = Runner(model), choose_inputs(model, given)
+    example = _tensors(model, arrays[-1])
+    results = runner.trial(example)
+    module = tinygrad.export(
+        Function(runner, list(example)),
+        *example.values(),
+        targets=request["targets"],
+        name=request["name"],
+        names=list(example),
+        constants={name: each for name, each in runner.constants.items() if each.shape},
+        report=lambda text: notes.append(text) if text.startswith("computed") else report(text),
+    )
+    names, about = _about(module, request["name"], model)
+    own, outputs = names[: len(model.inputs)], names[len(model.inputs) :]
+    for each in arrays:
+        report("checking")
+        pairs = [pair for name, (_, shape) in model.inputs.items() for pair in zip(shape, each[name].shape, strict=True)]
+        lengths = {side.name: length for side, length in pairs if isinstance(side, Range)}
+        where = f" ({', '.join(f'{name}={length}' for name, length in lengths.items())})" if lengths else ""
+        if lengths:
+            results = Runner(model).run({name: Tensor(array) for name, array in each.items()})
+        expected = [tensor.numpy() for tensor in results.values()]
+        checked = tinygrad.check(module, request["name"], dict(zip(own, each.values(), strict=True)), expected)
+        lines += [line + where for line in checked]
+    call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
+    return module, [about, *lines, f"{', '.join(outputs)} = {call}"], notes
+
+
+def _dim(text: str) -> Any:
+    """Return the lengths of a text: 3, 1..64 or 1,3,1..64."""
+    values = [tuple(map(int, each.split(".."))) if ".." in each else int(each) for each in text.split(",")]
+    return values if "," in text else values[0]
+
+
+# -- Inputs.
+
+
+def _read_array(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ArgumentError(f"--inputs {path}: this is no readable file .npy of NumPy: {error}", argument="inputs") from None
+
+
+def choose_inputs(model: Model, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return arrays for one run, or for two: with the least and with the largest lengths.
+
+    Floats are normally distributed. Integers are 0 to 255, or fewer where they are indices of a constant.
+
+    Raises
+    ------
+    ArgumentError
+        A given array does not fit.
+    """
+    ranges = {side.name: side for _, shape in model.inputs.values() for side in shape if isinstance(side, Range)}
+    lengths: dict[str, int] = {}
+    for name, array in given.items():
+        dtype, shape = model.inputs[name]
+        lengths |= {side.name: length for length, side in zip(array.shape, shape, strict=True) if isinstance(side, Range)}
+        fits = all(ranges[key].low <= length <= ranges[key].high for key, length in lengths.items())
+        if not fits or str(array.dtype) != dtype or array.shape != _lengths(shape, lengths):
+            raise ArgumentError(f"--inputs {name}: expected {_text(dtype, shape)}, got {_text(array.dtype, array.shape)}", argument=name)
+    ends = ("low", "high") if ranges.keys() - lengths else ("high",)
+    choices = [{key: getattr(side, end) for key, side in ranges.items()} | lengths for end in ends]
+    return [{name: given[name] if name in given else _random(model, name, each) for name in model.inputs} for each in choices]
+
+
+def _lengths(shape: tuple[int | Range, ...], lengths: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(lengths[side.name] if isinstance(side, Range) else side for side in shape)
+
+
+def _random(model: Model, name: str, lengths: Mapping[str, int]) -> Any:
+    random = np.random.default_rng(0)
+    dtype, shape = model.inputs[name][0], _lengths(model.inputs[name][1], lengths)
+    if dtype[0] in "fb" and dtype != "bool":
+        return random.standard_normal(shape).astype(dtype)
+    most, aliases = 1 if dtype == "bool" else 127 if dtype == "int8" else 255, {name}
+    for node in model.nodes:
+        if node.operator in _SAME_ELEMENTS and node.inputs[0] in aliases:
+            aliases.add(node.outputs[0])
+        if node.operator.startswith("Gather") and node.inputs[1] in aliases and node.inputs[0] in model.constants:
+            most = min(most, *(side - 1 for side in model.constants[node.inputs[0]].array.shape))
+    return random.integers(0, most + 1, shape).astype(dtype)
+
+
+def _tensors(model: Model, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return tensors of the inputs, with the lengths that a call chooses as bound variables."""
+    result = {}
+    for name, (_, shape) in model.inputs.items():
+        largest = np.zeros([side.high if isinstance(side, Range) else side for side in shape], arrays[name].dtype)
+        largest[tuple(map(slice, arrays[name].shape))] = arrays[name]
+        bound = [
+            Variable(re.sub(r"\W", "_", side.name), side.low, side.high).bind(length) if isinstance(side, Range) else length
+            for side, length in zip(shape, arrays[name].shape, strict=True)
+        ]
+        result[name] = Tensor(largest).realize().shrink(tuple((0, each) for each in bound))
+    return result
+
+
+# -- The lines about a program.
+
+
+def _text(dtype: Any, shape: Any) -> str:
+    return f"{dtype}[{', '.join(str(side.name if isinstance(side, Range) else side) for side in shape)}]"
+
+
+def _about(module: devmod.Module, name: str, model: Model) -> tuple[list[str], str]:
+    """Return the names of the inputs and the outputs in the program, and a line about it."""
+    modules: Any = [*walk(module)]
+    programs = [read_program(name, each.functions[name], each.code[name]) for each in modules if each.kind == "program"]
+    arrays, constants = list(programs[0].arrays("input", "output")), list(programs[0].arrays("constant"))
+    kinds = dict.fromkeys(f"{_counted(len(each.kernels), 'kernel')}, {_counted(len(each.steps), 'step')}" for each in programs)
+    bytes_ = f" ({size(sum(each.nbytes([int(str(side)) for side in each.shape]) for each in constants))})" if constants else ""
+    shown = [f"{each.role} {each.name}: {_text(each.type, map(expression_text, each.shape))}" for each in arrays]
+    names = [each.name for each in arrays]
+    shown += [f"{key!r} is {own}" for key, own in zip((*model.inputs, *model.outputs), names, strict=True) if key != own]
+    return names, f"{name}: {' or '.join(kinds)}, {_counted(len(constants), 'constant')}{bytes_}; {'; '.join(shown)}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,304 @@
+"""`devmod onnx`: models as files, the check before a file is written, and what ends the process that traces a stranger's model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import call
+
+import devmod
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytest.importorskip("tinygrad", reason="tinygrad is not installed")
+FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+node = onnx.helper.make_node
+RANDOM = np.random.default_rng(1)
+
+
+def constant(name: str, *shape: int) -> Any:
+    return onnx.numpy_helper.from_array(RANDOM.standard_normal(shape).astype(np.float32), name)
+
+
+def numbers(name: str, *values: int) -> Any:
+    return onnx.numpy_helper.from_array(np.array(values), name)
+
+
+def write(path: Path, nodes: Any, inputs: Any, outputs: Any, constants: Any = ()) -> Path:
+    values = [onnx.helper.make_tensor_value_info(name, dtype, shape) for name, (dtype, shape) in inputs.items()]
+    results = [onnx.helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
+    graph = onnx.helper.make_graph(nodes, "g", values, results, list(constants))
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), path)
+    return path
+
+
+NOTE = "the input 'x.in' leaves its first length open, which is 1 here; for another: --dim batch=N"
+WEIGHT = constant("fc/w", 8, 5)
+
+
+def classifier(folder: Path, shape: Any = ("batch", 8)) -> Path:
+    nodes = [node("MatMul", ["x.in", "fc/w"], ["a"]), node("Relu", ["a"], ["y"])]
+    return write(folder / "small.onnx", nodes, {"x.in": (FLOAT, list(shape))}, ["y"], [WEIGHT])
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def expected(x: Any) -> Any:
+    return np.maximum(x @ onnx.numpy_helper.to_array(WEIGHT), 0)
+
+
+@pytest.mark.row("R47")
+def test_a_model_is_checked_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier(tmp_path)
+    (tmp_path / "bin").mkdir()
+    for name in ("ld", "gcc"):  # PoCL's; there is no clang
+        if program := shutil.which(name):
+            (tmp_path / "bin" / name).symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("DEV", "NONE")
+    status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", "-t", "webgpu")
+    assert (status, err) == (0, f"devmod: note: {NOTE}\n")
+    first, checked, how, _ = out.split("\n")
+    shapes = "input x_in: float32[1, 8]; output y: float32[1, 5]; 'x.in' is x_in"
+    assert first == f"small: 1 kernel, 1 step, 1 constant (160 B); {shapes}"
+    assert checked.startswith(("checked on ", "not checked"))
+    assert how == 'y = devmod.load("small.devmod")["small"](x_in)'
+    x = RANDOM.standard_normal((1, 8)).astype(np.float32)
+    for device in devmod.devices():
+        if device.kind in ("opencl", "webgpu"):
+            np.testing.assert_allclose(devmod.load("small.devmod")["small"].on(device)(x), expected(x), rtol=1e-5)
+    first_bytes = Path("small.devmod").read_bytes()
+    monkeypatch.setenv("PYTHONHASHSEED", "77")
+    monkeypatch.setenv("DEBUG", "4")
+    assert call(capsys, "onnx", "small.onnx", "-t", "opencl", "-t", "webgpu", "-q")[:2] == (0, "")
+    assert Path("small.devmod").read_bytes() == first_bytes
+
+
+@pytest.mark.row("R47")
+def test_a_call_chooses_a_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    classifier(tmp_path, ("rows", 8))
+    status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", "--dim", "rows=1..9")
+    assert (status, err) == (0, "")
+    assert "input x_in: float32[rows, 8]; output y: float32[rows, 5]" in out
+    for device in [each for each in devmod.devices() if each.kind == "opencl"][:1]:
+        assert "(rows=1)\n" in out
+        assert "(rows=9)\n" in out
+        for rows in (1, 4, 9):
+            x = RANDOM.standard_normal((rows, 8)).astype(np.float32)
+            np.testing.assert_allclose(devmod.load("small.devmod")["small"].on(device)(x), expected(x), rtol=1e-5)
+
+
+def test_a_convolution_with_omitted_outputs_and_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = onnx.numpy_helper.from_array(np.float32(0.7), "one")
+    empty = onnx.TensorProto(name="empty", data_type=FLOAT, dims=[0], raw_data=bytes(8))
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4),
+        node("Dropout", ["c"], ["d", ""]),
+        node("Clip", ["d", "", "one"], ["e"]),
+        node("Concat", ["e", "e"], ["f"], axis=1),
+        node("GlobalMaxPool", ["f"], ["y"]),
+    ]
+    write(
+        tmp_path / "conv.onnx",
+        nodes,
+        {"x": (FLOAT, [-1, 3, "?", "?"])},
+        ["y", "x"],
+        [constant("w", 4, 3, 3, 3), constant("b", 4), one, empty],
+    )
+    np.save("x.npy", RANDOM.standard_normal((2, 3, 6, 5)).astype(np.float32))
+    status, out, err = call(capsys, "onnx", "conv.onnx", "-t", "opencl", "--inputs", "x.npy", "--name", "net", "-o", "n.devmod")
+    assert (status, err) == (0, "")
+    assert "input x: float32[2, 3, 6, 5]; output y: float32[2, 8, 1, 1]; output x_2: float32[2, 3, 6, 5]; 'x' is x_2\n" in out
+    assert out.endswith('y, x_2 = devmod.load("n.devmod")["net"](x)\n')
+
+
+def test_indices_are_within_their_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [node("Unsqueeze", ["ids", "axes"], ["i"]), node("Gather", ["table", "i"], ["y"])]
+    write(tmp_path / "3t.onnx", nodes, {"ids": (INT64, [64])}, ["y"], [constant("table", 3, 2), numbers("axes", 0)])
+    status, out, err = call(capsys, "onnx", "3t.onnx", "-t", "opencl")
+    assert (status, err) == (0, "")
+    assert out.startswith("_3t: ")
+    assert "not finite" not in out
+    assert "constant, with" not in out
+
+
+@pytest.mark.row("R47")
+@pytest.mark.parametrize(
+    ("nodes", "words", "error"),
+    [
+        ([node("Reshape", ["x", "s"], ["y"])], [],
+         "Reshape (output 'y'): a shape or an option depends on the data of an input. That is control flow, which no program has"),
+        ([node("Frobnicate", ["x"], ["y"])], [], "Frobnicate (output 'y'): tinygrad does not have this operator. It lacks 'Frobnicate'"),
+        ([node("Relu", ["x"], ["y"], nonsense=1)], [],
+         "Relu (output 'y'): tinygrad cannot trace it: TypeError: ElementwiseMixin.relu() got an unexpected keyword argument 'nonsense'"),
+        ([node("Relu", ["x"], ["y"])], ["--dim", "rows=3"], "no input and no length of one has the name 'rows'"),
+        ([node("Relu", ["x"], ["y"])], ["--inputs", "x=bad.npy"], "--inputs x: expected float32[2, 6], got float64[2, 6]"),
+        ([node("Relu", ["x"], ["y"])], ["-t", "hexagon"],
+         "tinygrad.export: expected one target of each kind, of 'opencl', 'webgpu', 'cuda', 'rocm', 'metal'; got 'opencl', 'hexagon'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_program_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: Any, words: Any, error: str) -> None:
+    write(tmp_path / "m.onnx", nodes, {"x": (FLOAT, [2, 6]), "s": (INT64, [2])}, ["y"])
+    np.save("bad.npy", np.ones((2, 6)))
+    Path("m.devmod").write_bytes(b"old")
+    status, out, err = call(capsys, "onnx", "m.onnx", "-t", "opencl", *words)
+    assert (status, out) == (1, "")
+    assert err.startswith(f"devmod: error: m.onnx: {error}")
+    assert len(err.splitlines()) == 1
+    assert Path("m.devmod").read_bytes() == b"old"
+
+
+@pytest.mark.row("R47")
+def test_a_result_that_differs_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reference is computed by a tinygrad whose ReLU is wrong on the CPU alone: it is planted before tinygrad's own."""
+    if all(each.kind != "opencl" for each in devmod.devices()):
+        pytest.skip("no OpenCL device is here")
+    plant(tmp_path, "import numpy, tinygrad\nown = tinygrad.Tensor.numpy\ntinygrad.Tensor.numpy = lambda self: own(self) + 1\n")
+    classifier(tmp_path)
+    run = devmod_in_process(tmp_path, "onnx", "small.onnx", "-t", "opencl")
+    assert run.returncode == 1
+    assert run.stderr.startswith("devmod: error: small.onnx: result 0 of 'small' on opencl:0 differs by 1.0e+00 from that of tinygrad")
+    assert not Path("small.devmod").exists()
+
+
+def plant(folder: Path, code: str) -> None:
+    """Have Python run code before the package `onnx` of the other process."""
+    (folder / "planted" / "onnx").mkdir(parents=True)
+    real = Path(str(onnx.__file__)).parent
+    text = f"{code}\n__path__ = [{str(real)!r}]\nexec(compile(open({str(real / '__init__.py')!r}).read(), 'onnx', 'exec'))\n"
+    (folder / "planted" / "onnx" / "__init__.py").write_text(text)
+
+
+def devmod_in_process(folder: Path, *words: str, seconds: int = 600) -> subprocess.CompletedProcess[str]:
+    code = f"import devmod_targets._cli.onnx as c, sys; c.TIMEOUT = {seconds}; from devmod._cli import main; sys.exit(main(sys.argv[1:]))"
+    environment = {**os.environ, "PYTHONPATH": str(folder / "planted")}
+    return subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.row("R47")
+@pytest.mark.parametrize(
+    ("code", "seconds", "end"),
+    [
+        ("import os; os.abort()", 600, "ends with signal 6"),
+        ("import time; time.sleep(60)", 1, "has done nothing for 1 seconds"),
+        ("import os; os._exit(3)", 600, "ends with exit status 3"),
+    ],
+)
+def test_a_model_that_ends_or_hangs_the_tracer(tmp_path: Path, code: str, seconds: int, end: str) -> None:
+    plant(tmp_path, code)
+    classifier(tmp_path)
+    run = devmod_in_process(tmp_path, "onnx", "small.onnx", "-t", "opencl", seconds=seconds)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == f"devmod: error: small.onnx: the process that traces the model {end}; nothing was written\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="Ctrl-C is a signal of POSIX")
+def test_an_interrupt_ends_both_processes(tmp_path: Path) -> None:
+    plant(tmp_path, f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n'); time.sleep(1000)")
+    classifier(tmp_path)
+    words = [sys.executable, "-m", "devmod", "onnx", "small.onnx", "-t", "opencl"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "planted")}
+    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith("\n"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.read() == "\ninterrupted: small.devmod was not written\n"
+        assert process.wait() == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--dim", "rows"], "--dim rows: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"),
+        (["--dim", "rows=-1"], "--dim rows=-1: expected a length, such as batch=1, rows=1..64 or x=1,3,48,192"),
+        (["--name", "a b"], "the name of the program is 'a b', which is no identifier; choose another: --name NAME"),
+        (["-o", "small.onnx"], "small.onnx is the model; writing to it would overwrite it"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: Any, error: str) -> None:
+    classifier(tmp_path)
+    status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", *words)
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].removeprefix("devmod: error: ").removeprefix("Error: ") == error
+
+
+def test_a_file_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "onnx", "none.onnx", "-t", "opencl") == (1, "", "devmod: error: none.onnx: No such file or directory\n")
+
+
+# -- Models from the package index.
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = {
+    "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048)),
+    "direction": ("rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 192)),
+    "boxes": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", (1, 3, 160, 320)),
+    "characters": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", (1, 3, 48, 320)),
+}
+#: Run by onnxruntime in a process of its own: MODEL INPUT OUTPUT.
+REFERENCE = """
+import sys
+import numpy as np, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+given = {session.get_inputs()[0].name: np.load(sys.argv[2])}
+result = session.run(None, given)[0]
+np.save(sys.argv[3], result)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels() -> Path:
+    """The wheels with the models, and onnxruntime: in a folder that git ignores."""
+    folder = ROOT / "build" / "onnx-models"
+    if not (folder / "done").exists():
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:", "--target", str(folder)]
+        run = subprocess.run([*command, "magika", "rapidocr-onnxruntime", "onnxruntime"], capture_output=True, text=True, check=False)
+        if run.returncode:
+            pytest.skip(f"the wheels with the models cannot be fetched: {run.stderr.strip().splitlines()[-1]}")
+        (folder / "done").touch()
+    return folder
+
+
+def picture(shape: tuple[int, ...]) -> Any:
+    """A line of text as PaddleOCR's models get it; for magika, the bytes of this file."""
+    if len(shape) == 2:
+        data = np.frombuffer(Path(__file__).read_bytes(), np.uint8).astype(np.int32)
+        return np.concatenate([data[:1024], data[-1024:]])[None]
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (shape[3], shape[2]), "white")
+    ImageDraw.Draw(image).text((12, shape[2] // 2 - 14), "Hello 2468", fill="black", font_size=26)
+    return ((np.asarray(image, np.float32) / 255 - 0.5) / 0.5).transpose(2, 0, 1)[None].copy()
+
+
+@pytest.mark.volume
+@pytest.mark.filterwarnings("ignore:Non-empty compiler output")  # of PoCL, about what it does not vectorize
+@pytest.mark.row("R47")
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_others_give_what_onnxruntime_gives(name: str, wheels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, shape = MODELS[name]
+    x = picture(shape)
+    np.save("x.npy", x)
+    words = [sys.executable, "-c", REFERENCE, str(wheels / path), "x.npy", "want.npy"]
+    subprocess.run(words, env={**os.environ, "PYTHONPATH": str(wheels)}, check=True)
+    want = np.load("want.npy")
+    status, out, err = call(capsys, "onnx", wheels / path, "-t", "opencl", "-t", "webgpu", "--inputs", "x.npy", "--name", name)
+    assert (status, [line for line in err.splitlines() if "note" not in line]) == (0, [])
+    assert out.startswith(f"{name}: ")
+    for device in devmod.devices():
+        if device.kind in ("opencl", "webgpu"):
+            result = devmod.load(f"{name}.devmod")[name].on(device)(x)
+            np.testing.assert_allclose(result, want, rtol=0, atol=3e-4 * abs(want).max())  # softmax of sharp logits
