@@ -43,6 +43,7 @@ PEERS: dict[str, Sequence[str]] = {
     "load_url": ("fsspec",),
     "lookup": ("stevedore",),
     "many_shaders": (*_VULKAN, *_WEBGPU),
+    "models": ("tinygrad", *_OPENCL),
     "one_source": ("slangpy", "libclang"),
     "programs": (*_OPENCL, *_VULKAN, *_WEBGPU),
     "rocm": ("ziglang",),

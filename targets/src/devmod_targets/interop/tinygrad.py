@@ -396,5 +396,6 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
         checked.append(label)
     if checked:
         _, worst, largest = max(differences)
-        lines.insert(0, f"checked on {' and '.join(checked)} against tinygrad on the CPU: worst error {worst:.1e} of {largest:.2g}")
+        places = " and ".join(filter(None, (", ".join(checked[:-1]), checked[-1])))
+        lines.insert(0, f"checked on {places} against tinygrad on the CPU: worst error {worst:.1e} of {largest:.2g}")
     return lines or ["not checked: no device of the file's kinds is here"]

@@ -1,0 +1,172 @@
+"""Whole models of one file beside tinygrad's own JIT on the same OpenCL device, and beside onnxruntime on the same processor.
+
+    python benchmarks/bench_models.py [--rounds 200] [--onnx]
+
+The models have random weights: a perceptron, a small convolutional network, and two layers of a transformer. Each round runs the JIT, a
+call with device arrays and a prepared launch in turn, each with a wait for its end; figures are medians. Both sides run kernels of
+tinygrad's OpenCL renderer on Intel's runtime (`make test-setup`): tinygrad does not know the trick by which PoCL compiles for any
+processor. --onnx also exports models of the wheels magika and rapidocr-onnxruntime, which it fetches into build/onnx-models, and runs them
+on each OpenCL device and by onnxruntime: a table without bounds, since the kernels are not devmod's.
+The exit code is 1 if a ratio is over its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from timing import check, record
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+BOUNDS = {"a call": 1.0, "a prepared launch": 0.9}
+ONNX = {
+    "magika": ("magika/models/standard_v3_3/model.onnx", (1, 2048), np.int32),
+    "direction": ("rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 192), np.float32),
+    "boxes": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", (1, 3, 160, 320), np.float32),
+    "characters": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", (1, 3, 48, 320), np.float32),
+}
+
+
+def models(device: str) -> dict[str, tuple[Any, Any]]:
+    """Return each model, a function of a Tensor, and its input. Its weights are on a device of tinygrad's."""
+    from tinygrad import Tensor
+
+    numbers = np.random.default_rng(0)
+
+    def weight(*shape: int) -> Any:
+        return Tensor((numbers.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32), device=device).realize()
+
+    first, second, third = weight(512, 784), weight(512, 512), weight(10, 512)
+    one, two, last = weight(32, 1, 5, 5), weight(64, 32, 3, 3), weight(10, 6400)
+    table, layers = (
+        weight(512, 64),
+        [{name: weight(64, 64 * (4 if name == "up" else 1)) for name in ("q", "k", "v", "up")} for _ in range(2)],
+    )
+    down = [weight(256, 64) for _ in layers]
+
+    def perceptron(x: Any) -> Any:
+        return (x @ first.T).relu().linear(second.T).relu() @ third.T
+
+    def convolutions(x: Any) -> Any:
+        return x.conv2d(one).relu().max_pool2d(2).conv2d(two).relu().flatten(1) @ last.T
+
+    def transformer(tokens: Any) -> Any:
+        x = table[tokens]
+        for layer, back in zip(layers, down, strict=True):
+            q, k, v = (x.layernorm() @ layer[name] for name in ("q", "k", "v"))
+            q, k, v = (each.reshape(1, 16, 4, 16).transpose(1, 2) for each in (q, k, v))
+            x = x + q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(1, 16, 64)
+            x = x + (x.layernorm() @ layer["up"]).gelu() @ back
+        return x @ table.T
+
+    return {
+        "perceptron": (perceptron, numbers.standard_normal((4, 784)).astype(np.float32)),
+        "convolutions": (convolutions, numbers.standard_normal((2, 1, 28, 28)).astype(np.float32)),
+        "transformer": (transformer, numbers.integers(0, 512, (1, 16)).astype(np.int32)),
+    }
+
+
+def beside_the_jit(rounds: int) -> bool:
+    """Measure the models, and return whether a ratio is over its bound."""
+    runtime = Path(sys.prefix) / "lib" / "libintelocl.so"
+    device = next((each for each in devmod.devices() if each.kind == "opencl" and "pthread" not in each.name), None)
+    if device is None or not runtime.exists():
+        print("tinygrad's JIT is not measured: Intel's OpenCL runtime is not here (make test-setup)")
+        return False
+    place = "CL"  # the one platform of Intel's loader
+    os.environ |= {"OPENCL_PATH": str(runtime.with_name("libOpenCL.so.1")), "OCL_ICD_FILENAMES": str(runtime), "DEV": place}
+    from tinygrad import Device, Tensor, TinyJit
+
+    from devmod.interop import tinygrad
+
+    own: Any = Device[place]
+    failed = False
+    for label, (fn, x) in models(place).items():
+        jit, tensor = TinyJit(lambda x, fn=fn: fn(x).realize()), Tensor(x, device=place).realize()
+        expected = [jit(tensor) for _ in range(3)][-1].numpy()
+        with tinygrad.cpu():
+            exported, example = models_on_cpu(label)
+            module = tinygrad.export(exported, example, targets="opencl", name=label)
+        f: Any = devmod.loads(devmod.dumps(module))[label].on(device)  # type: ignore[attr-defined]
+        array, out = device.from_numpy(x), device.empty(expected.shape, "float32")
+        f(array, y=out)
+        np.testing.assert_allclose(out.numpy(), expected, rtol=0, atol=1e-4 * abs(expected).max())
+        launch = f.bind(array, y=out)
+        runs: dict[str, Callable[[], object]] = {
+            "tinygrad's JIT": lambda jit=jit, tensor=tensor: (jit(tensor), own.synchronize()),
+            "a call": lambda f=f, array=array, out=out: (f(array, y=out), device.synchronize()),
+            "a prepared launch": lambda launch=launch: (launch(), device.synchronize()),
+        }
+        times: dict[str, list[float]] = {each: [] for each in runs}
+        for _ in range(rounds):
+            for each, run in runs.items():
+                run()  # the first one after another context's takes up to three times as long
+                began = time.perf_counter()
+                run()
+                times[each].append(time.perf_counter() - began)
+        medians = {each: statistics.median(values) for each, values in times.items()}
+        for each, bound in BOUNDS.items():
+            failed |= check(f"{label}, {each}", medians[each] / medians["tinygrad's JIT"], bound, of="tinygrad's JIT")
+    return failed
+
+
+def models_on_cpu(label: str) -> tuple[Any, Any]:
+    """Return a model on tinygrad's CPU device, as an export takes it."""
+    from tinygrad import Tensor
+
+    fn, x = models("CPU")[label]
+    return fn, Tensor(x)
+
+
+def beside_onnxruntime(rounds: int) -> None:
+    """Record the times of models of others."""
+    folder = ROOT / "build" / "onnx-models"
+    if not (folder / "done").exists():
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:", "--target", str(folder)]
+        subprocess.run([*command, "magika", "rapidocr-onnxruntime", "onnxruntime"], check=True)
+        (folder / "done").touch()
+    sys.path.append(str(folder))
+    import onnxruntime  # type: ignore[import-not-found]
+
+    for label, (path, shape, dtype) in ONNX.items():
+        numbers = np.random.default_rng(0)
+        x = numbers.integers(0, 256, shape).astype(dtype) if dtype is np.int32 else numbers.standard_normal(shape).astype(dtype)
+        target = folder / f"{label}.devmod"
+        dims = ",".join(map(str, shape))
+        command = [sys.executable, "-m", "devmod", "onnx", str(folder / path), "-t", "opencl", "-q", "--dim", f"={dims}", "-o", str(target)]
+        subprocess.run([*command, "--name", label], check=True)
+        session = onnxruntime.InferenceSession(str(folder / path), providers=["CPUExecutionProvider"])
+        given = {session.get_inputs()[0].name: x}
+        runs: dict[str, Callable[[], Any]] = {"onnxruntime": lambda session=session, given=given: session.run(None, given)[0]}
+        for device in devmod.devices():
+            if device.kind == "opencl":
+                f: Any = devmod.load(target)[label].on(device)
+                runs[device.name] = lambda f=f, x=x: f(x)
+        for each, run in runs.items():
+            times = []
+            for _ in range(rounds):
+                began = time.perf_counter()
+                run()
+                times.append(time.perf_counter() - began)
+            record("A call of a model of ONNX", each, statistics.median(times[rounds // 4 :]) * 1e3, "ms", column=label)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--onnx", action="store_true")
+    options = parser.parse_args()
+    over = beside_the_jit(options.rounds)
+    if options.onnx:
+        beside_onnxruntime(max(options.rounds // 10, 8))
+    raise SystemExit(over)
