@@ -43,7 +43,7 @@ USED = """
 import os, signal, threading, warnings
 warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
 import numpy as np, devmod
-from interrupts import module_of
+from bump import module_of
 module = module_of(KIND)
 function, device = module["bump"], devmod.device(KIND)
 array = device.from_numpy(np.zeros(64, "uint32"))
@@ -133,7 +133,7 @@ LISTED = """
 import os, signal, warnings
 warnings.simplefilter("ignore")
 import devmod
-from interrupts import module_of
+from bump import module_of
 devmod.device(KIND)
 child = os.fork()
 if not child:
@@ -156,7 +156,7 @@ import os, signal, threading, warnings
 warnings.simplefilter("ignore")
 import devmod
 from importlib import import_module
-from interrupts import module_of
+from bump import module_of
 driver = import_module(f"devmod_{KIND}._driver")
 name = {"opencl": "list_devices", "vulkan": "_make_instance", "webgpu": "adapters"}[KIND]
 real, begun, end = getattr(driver, name), threading.Event(), threading.Event()
@@ -192,7 +192,7 @@ def test_a_fork_in_the_middle_of_another_threads_first_use(kind: str) -> None:
 CLEAN = """
 import os, signal
 import devmod
-from interrupts import module_of
+from bump import module_of
 module = module_of(KIND)
 data = devmod.dumps(module)
 child = os.fork()
@@ -215,7 +215,7 @@ def test_a_child_of_a_process_that_used_no_driver_may_use_it(kind: str) -> None:
 
 AT_EXIT = """
 import numpy as np, devmod
-from interrupts import module_of
+from bump import module_of
 class User:
     def __init__(self):
         self.function, self.device = module_of(KIND)["bump"], devmod.device(KIND)
@@ -244,7 +244,7 @@ COPYING = """
 import os, warnings
 warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
 import numpy as np, devmod
-from interrupts import module_of
+from bump import module_of
 function, device = module_of(KIND)["bump"], devmod.device(KIND)
 size = 1 << 20
 array, host = device.from_numpy(np.zeros(size, "uint32")), np.zeros(size, "uint32")

@@ -394,7 +394,7 @@ def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
 
 @pytest.mark.once
 def test_one_module_prints_for_the_commands_and_the_log_escapes_its_lines() -> None:
-    own = {"_output.py": "click.echo", "environment.py": "print"}
+    own = {"_output.py": "click.echo", "environment.py": "print", "onnx.py": "click.echo"}  # a line of progress has no end
     for path, tree in sources():
         for call in calls(tree, "print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write", "error.show", "Console"):
             function = ast.unparse(call.func)
@@ -414,7 +414,8 @@ def test_one_module_prints_for_the_commands_and_the_log_escapes_its_lines() -> N
                 assert [ast.unparse(each) for each in call.args] == ["usage"], path  # into a buffer
                 continue
             assert own.get(path.name) == function, (path, ast.unparse(call))
-            assert "escape_line(" in ast.unparse(call), (path, ast.unparse(call))
+            escaping = "escape(" if path.name == "onnx.py" else "escape_line("
+            assert escaping in ast.unparse(call), (path, ast.unparse(call))
 
 
 #: The unescaped parts that a `__repr__` may have: types, numbers, and objects with an escaping repr.
