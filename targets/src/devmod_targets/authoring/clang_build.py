@@ -16,14 +16,13 @@ from devmod.errors import ToolchainNotFoundError, compile_error
 from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
 from devmod_targets.authoring._source import options_and_defines
 from devmod_targets.authoring.instances import FILE, expression_error
-from devmod_targets.authoring.zig import find_zig, toolchain
+from devmod_targets.authoring.zig import LibraryHeaders, find_zig, toolchain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from devmod import FunctionInfo, TargetSpec
     from devmod_targets.authoring._request import CompileRequest
-    from devmod_targets.authoring.zig import LibraryHeaders
 
 
 # -- clang and lld for devices: those of the wheel ziglang, or those that the user names. No other clang is searched for.

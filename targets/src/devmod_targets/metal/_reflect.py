@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from devmod import Param
+from devmod import Member, Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
 from devmod_readers.uses import bits, transitive_parts
 from devmod_targets._text import header_text
+from devmod_targets.authoring import CompileRequest, SelfContainedSource
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.c_functions import declarations, is_in, record_members
 from devmod_targets.authoring.clang import (
@@ -35,12 +37,6 @@ from devmod_targets.authoring.clang import (
 )
 from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import template_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from devmod import Member
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 
 def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str, ReflectedFunction], list[str], str]:

@@ -7,10 +7,8 @@ compiled only with the feature (``#ifdef cl_khr_fp16``) needs nothing, unless it
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 
 class _Feature(NamedTuple):

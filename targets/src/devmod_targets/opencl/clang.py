@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from devmod.errors import CompileError, compile_error
 from devmod_targets._text import find_code, header_text
-from devmod_targets.authoring import warn_caller
-from devmod_targets.authoring.zig import run_zig, toolchain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
-    from devmod_targets.authoring.zig import ZigResult
-
+from devmod_targets.authoring import CompileRequest, SelfContainedSource, warn_caller
+from devmod_targets.authoring.zig import ZigResult, run_zig, toolchain
 
 _BASE = "opencl-c-base.h"
 _PROGRAM = "program.cl"

@@ -6,8 +6,9 @@ import os
 import re
 import sys
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
@@ -15,7 +16,15 @@ from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_text
-from devmod_targets.authoring import CompileRequest, Payload, complete_source, include_hint, source_payload, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    SelfContainedSource,
+    complete_source,
+    include_hint,
+    source_payload,
+    warn_caller,
+)
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring._request import target_format
 from devmod_targets.authoring.c_functions import with_struct
@@ -23,11 +32,6 @@ from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUA
 from devmod_targets.authoring.const_casts import written_param, written_parameters
 from devmod_targets.opencl._needs import find_needs
 from devmod_targets.opencl._samples import read_samples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from devmod_targets.authoring import SelfContainedSource
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does

@@ -6,9 +6,11 @@ A function takes the numbers of blocks in x, y and z after its arguments, each a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from devmod.errors import CompileError
-from devmod_targets.slang._driver import translate
+from devmod_targets.authoring import CompileRequest, Payload
+from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
     Text,
@@ -22,13 +24,6 @@ from devmod_targets.slang._wrapper import (
     strange_text,
     symbol_for,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from devmod_targets.authoring import CompileRequest, Payload
-    from devmod_targets.slang._driver import Entry
 
 #: The number of the language C++, whose prelude is replaced.
 _CPP = 5

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from devmod_targets._text import print_place
-from devmod_targets.authoring import warn_caller
-from devmod_targets.slang._driver import translate
+from devmod_targets.authoring import CompileRequest, Payload, warn_caller
+from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
     Text,
@@ -23,13 +24,6 @@ from devmod_targets.slang._wrapper import (
     strange_text,
     symbol_for,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from devmod_targets.authoring import CompileRequest, Payload
-    from devmod_targets.slang._driver import Entry
 
 _LANGUAGES = {"cuda": "CUDA C++", "rocm": "HIP"}
 #: The number of the language CUDA, whose prelude is replaced.

@@ -8,19 +8,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from devmod import Origin
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod_targets._text import dropped_print
-from devmod_targets.authoring import _library, options_and_defines, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, _library, options_and_defines, warn_caller
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.slang._slang_process import symbol_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from devmod_targets.authoring import CompileRequest, Payload
 
 _WHEEL = "slangpy"
 _EXTRA = "devmod-core[build-slang]"

@@ -7,25 +7,19 @@ take pointers to structs. The functions here take the arguments of `read_argumen
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from devmod import Member, Param
+from devmod import FunctionInfo, Member, Param
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
 from devmod_targets._text import header_text, split_arguments
-from devmod_targets.authoring import merge_declared
-from devmod_targets.slang._interface import numbers_of, read_arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from devmod import FunctionInfo
-    from devmod_targets.authoring import CompileRequest, Payload
-    from devmod_targets.slang._driver import Entry, Translation
-    from devmod_targets.slang._interface import ReflectedArgument
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared
+from devmod_targets.slang._driver import Entry, Translation
+from devmod_targets.slang._interface import ReflectedArgument, numbers_of, read_arguments
 
 
 class Wrapped(NamedTuple):

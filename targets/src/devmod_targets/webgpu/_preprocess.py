@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from devmod.errors import CompileError
 from devmod_readers.wgsl import LINE_BREAKS, NAME, line_marker
 from devmod_targets._included import import_names
+from devmod_targets.authoring import CompileRequest
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._conditions import evaluate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from devmod.errors import CompileError
-    from devmod_targets.authoring import CompileRequest
 
 #: The limits on the files that are included within each other, on all includes, and on the nested calls of macros in arguments.
 _MAX_NESTING = 64

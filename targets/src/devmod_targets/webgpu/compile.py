@@ -19,6 +19,8 @@ A runtime uses these parts of a function's interface:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from devmod import Origin
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
@@ -34,10 +36,6 @@ from devmod_targets.authoring import (
 )
 from devmod_targets.authoring._source import UserFiles
 from devmod_targets.webgpu._naga import check
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TOOLCHAIN = "devmod WGSL reader 1"
 
