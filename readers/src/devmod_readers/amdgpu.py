@@ -18,13 +18,12 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import FormatError, quote_name
-from devmod_readers.elf import LOADED, NOTES, ElfFile, dynamic_symbols, find_damage
+from devmod_readers.elf import LOADED, NOTES, ElfFile, Segment, dynamic_symbols, find_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from devmod.backend import Binary
-    from devmod_readers.elf import Segment
 
 __all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "find_kernels", "read_code_object"]
 

@@ -7,16 +7,11 @@ Function Directives", "Performance-Tuning Directives" and "Cluster Dimension Dir
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 
 from devmod.errors import FormatError
-from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
+from devmod_readers.nvidia._entry import Dims, KernelEntry, ParamPlace
 from devmod_readers.uses import users_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Set
-
-    from devmod_readers.nvidia._entry import Dims
 
 #: Comments, strings with the pragma before them, and preprocessor lines. All alternatives take the rest of the text if it has no end mark.
 _NOISE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|(?:\.pragma\s+)?"[^"\n]*"?(?:\s*,\s*"[^"\n]*"?)*(?:\s*;)?', re.DOTALL)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
+from devmod import Member
 from devmod.backend import PipelineConstant
+from devmod.errors import FormatError
 from devmod_readers.reflection import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
 from devmod_readers.spirv._constants import SpirvConstants
-from devmod_readers.spirv._module import GL_COMPUTE, MODELS, error
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from devmod import Member
-    from devmod.errors import FormatError
-    from devmod_readers.spirv._module import EntryPoint, SpirvModule
-
+from devmod_readers.spirv._module import GL_COMPUTE, MODELS, EntryPoint, SpirvModule, error
 
 _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE = 3, 11, 24, 25
 _WORKGROUP_SIZE = 25
