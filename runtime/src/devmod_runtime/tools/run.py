@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from time import perf_counter
+from typing import Any
 
+from devmod import Function, Module, profile
 from devmod import device as find_device
-from devmod import profile
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime.tools.difference import Difference, worst_difference
@@ -14,6 +16,7 @@ from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
     PICTURES,
+    Arguments,
     arguments_of,
     call_once,
     on_device,
@@ -25,14 +28,6 @@ from devmod_runtime.tools.inputs import (
 )
 from devmod_runtime.tools.launches import open_modules
 from devmod_runtime.tools.profile import duration_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
-
-    from devmod import Function, Module
-    from devmod_runtime.tools.inputs import Arguments
 
 
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
