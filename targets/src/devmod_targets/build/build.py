@@ -104,15 +104,7 @@ def build_manifest(
     """
     plan = plan_of(read_manifest(manifest), targets, strict=strict)
     return build_plan(
-        plan,
-        output,
-        workers,
-        cache=cache,
-        dask=dask,
-        or_local=or_local,
-        partial=partial,
-        allow_python=allow_python,
-        progress=progress,
+        plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, allow_python=allow_python, progress=progress
     )
 
 
