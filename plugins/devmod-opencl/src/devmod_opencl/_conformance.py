@@ -93,14 +93,7 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
 """
 #: The types of scalars: kernels store a scalar of each.
 _SCALARS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
+    **{f"{u}{name}": f"{u}int{bits}" for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)) for u in ("", "u")},
     "float": "float32",
 }
 _TAGS = ("blockIdx.x", "threadIdx.x")

@@ -25,6 +25,7 @@ from devmod_targets.authoring import (
     source_payload,
     warn_caller,
 )
+from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
 from devmod_targets.authoring._request import target_format
 from devmod_targets.authoring.c_functions import with_struct
@@ -442,16 +443,9 @@ def _param(argument: Any) -> tuple[str, Param]:
 def _element_type(type_: Any) -> tuple[str, int]:
     """Return the same as `element_type`, with OpenCL's atomic types."""
     diagnostic, align = element_type(type_)
-    atomic = None if diagnostic else re.search(r"_Atomic\((?:unsigned )?\w+\)", type_.spelling)
-    return (_ATOMICS.get(atomic[0], "") if atomic else diagnostic), align
+    atomic = None if diagnostic else re.search(r"_Atomic\(((?:unsigned )?\w+)\)", type_.spelling)
+    return (_ATOMICS.get(atomic[1], "") if atomic else diagnostic), align
 
 
-#: OpenCL's atomic types as libclang prints them. libclang has no type kind for them.
-_ATOMICS = {
-    "_Atomic(int)": "int32",
-    "_Atomic(unsigned int)": "uint32",
-    "_Atomic(long)": "int64",
-    "_Atomic(unsigned long)": "uint64",
-    "_Atomic(float)": "float32",
-    "_Atomic(double)": "float64",
-}
+#: The numbers in OpenCL's atomic types, as libclang prints them. libclang has no type kind for such a type.
+_ATOMICS = {name: dtype for name, dtype in BUILTINS.values() if name.removeprefix("unsigned ") in ("int", "long", "float", "double")}
