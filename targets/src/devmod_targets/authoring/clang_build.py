@@ -426,19 +426,8 @@ class ClangBuild:
 
     def bitcode(self) -> bytes:
         """Return the result of `llvm_ir` as bitcode."""
-        arguments = [
-            "-x",
-            "ir",
-            "-Wno-override-module",
-            "-Xclang",
-            "-disable-llvm-passes",
-            "-emit-llvm",
-            "-c",
-            "devmod.ll",
-            "-o",
-            "devmod.bc",
-        ]
-        self._step(self._toolchain.clang, arguments)
+        arguments = "-x ir -Wno-override-module -Xclang -disable-llvm-passes -emit-llvm -c devmod.ll -o devmod.bc"
+        self._step(self._toolchain.clang, arguments.split())
         return Path(self._folder, "devmod.bc").read_bytes()
 
     def link(self, flags: Sequence[str], link_flags: Sequence[str]) -> bytes:
@@ -549,7 +538,7 @@ class ClangBuild:
     @cached_property
     def files(self) -> dict[str, str]:
         """The SHA-256 of each user header that clang has read, by its path (`Payload.files`). Known after `link`."""
-        unknown = ["a file that assembly names"] if removes_guard(self._assembly) else []
+        unknown = ["a file that assembly names"] if _REMOVES.search(self._assembly) else []
         text = ""
         if self._language in _PREPROCESSED:
             try:
@@ -642,18 +631,13 @@ def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
 
 _DIRECTIVES = (".include", ".incbin")
 _REFUSED = re.compile(r"error: devmod: (\.\w+)\n")
-#: The directives that remove the guard.
+#: The directives that remove the guard, so that the files that the assembly reads are unknown.
 _REMOVES = re.compile(rb"purgem|macros_off", re.IGNORECASE)
 
 
 def guarded(text: bytes, name: str) -> bytes:
     """Return assembly after the guard. The messages of the assembler have the lines of the text."""
     return _guard() + b'# 1 "%s"\n' % name.encode() + text
-
-
-def removes_guard(text: bytes) -> bool:
-    """Return whether assembly may remove the guard, so that the files that it reads are unknown."""
-    return _REMOVES.search(text) is not None
 
 
 def check_guard(request: CompileRequest, output: str, name: str) -> None:

@@ -340,7 +340,7 @@ class KernelReader:
     ) -> None:
         self._library = library
         self._kinds = library.cindex.CursorKind
-        self._unit, self._name, self._open_functions = unit, name, open_functions
+        self._unit, self._name, self._text, self._open_functions = unit, name, text, open_functions
         self._unknown = LocationSet((MAIN, line, column) for line, column in unknown)
         self._names = Names(text)
         #: The names of types that clang has not laid out.
@@ -404,7 +404,7 @@ class KernelReader:
             if position is not None and element and not align and "x" not in element and element != "bfloat16":
                 self._constants[name] = PipelineConstant(name, element, position)
         elif type_.is_const_qualified() and type_kind(type_) in (5, 8, 9, 10, 13, 14, 16, 17, 18):
-            text = _VALUE.search(self._names.text(cursor.extent.start.offset, cursor.extent.end.offset))
+            text = _VALUE.search(self._text[cursor.extent.start.offset : cursor.extent.end.offset])
             if text:
                 self._numbers[name] = int(text[1])
 
@@ -456,7 +456,7 @@ class KernelReader:
                     param = written_param(param, (cursor.spelling, number), self._written)
                 arguments.append((table, index, type_name, param))
         extent = (pattern or cursor.get_definition() or cursor).extent
-        text = self._names.text(extent.start.offset, extent.end.offset)
+        text = self._text[extent.start.offset : extent.end.offset]
         arguments = [(table, index, kind, param.replace(extra=_sampled(param, text))) for table, index, kind, param in arguments]
         params = _order_arguments(arguments)
         self._check_indices(name, location, [param for _, param in params], any("function_constant" in value for _, value, _ in parameters))
@@ -612,10 +612,6 @@ class Names:
     def declare(self, name: str, start: int, end: int) -> None:
         """Add a declaration of a name, from `start` up to and without `end`."""
         self._spans.setdefault(name, []).append((start, end))
-
-    def text(self, start: int, end: int) -> str:
-        """Return a part of the program's text."""
-        return self._text[start:end]
 
     def end_of_statement(self, start: int) -> int:
         """Return the end of the statement that contains the position `start`."""

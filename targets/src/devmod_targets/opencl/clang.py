@@ -45,10 +45,7 @@ def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_de
     arguments += [
         *_UNOPTIMIZED,
         *([] if _EXTERN_INLINE.search(text) else ["-fgnu89-inline"]),
-        "-cl-no-stdinc",
-        "-nostdinc",
-        "-fno-ident",
-        "-fgnu-keywords",
+        *("-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"),
     ]
     arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))]
     arguments += [] if are_definitions else ["-Xclang", "-fdeclare-opencl-builtins"]
