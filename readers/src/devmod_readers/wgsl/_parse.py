@@ -484,8 +484,7 @@ class _Parser:
         kind = self._token.text if self._token.kind == WORD else ""
         if kind == "const_assert":
             self._advance()
-            self._expression()
-            self._expect(";", "const_assert")
+            self._const_assert_statement()
             return None
         if kind not in ("var", "const", "override", "alias", "struct", "fn"):
             hint = "; 'let' is allowed in functions only, use 'const' at module scope" if kind == "let" else ""
