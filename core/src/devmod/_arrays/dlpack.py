@@ -144,14 +144,7 @@ def check_elements(dtype: DType) -> None:
 
 
 def capsule(
-    owner: object,
-    device: tuple[int, int],
-    address: int,
-    byte_offset: int,
-    shape: Sequence[int],
-    dtype: DType,
-    flags: int,
-    versioned: bool,
+    owner: object, device: tuple[int, int], address: int, byte_offset: int, shape: Sequence[int], dtype: DType, flags: int, versioned: bool
 ) -> object:
     """Return a capsule that keeps `owner` alive until its consumer frees it."""
     sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *strides_of(shape, 1))

@@ -11,18 +11,7 @@ from binascii import crc32
 from bisect import bisect_left
 from itertools import accumulate, pairwise
 
-from devmod._formats.index import (
-    BUNDLE,
-    LOOKUP,
-    MAX_BARE,
-    TREE_LOOKUP,
-    Entry,
-    Unpacking,
-    check_blob,
-    check_version,
-    read_entry,
-    read_index,
-)
+from devmod._formats.index import BUNDLE, LOOKUP, MAX_BARE, TREE_LOOKUP, Entry, Unpacking, check_blob, check_version, read_entry, read_index
 from devmod._formats.msgpack import Reader
 from devmod._modules.bundle import BundleModule
 from devmod._modules.module import LIBRARY, Module, holds_candidates

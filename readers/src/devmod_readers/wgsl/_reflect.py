@@ -257,10 +257,7 @@ class _Reader:
             except Unknown:
                 is_known, kind, size = False, "u32", 1
             if kind not in INTEGERS or not 1 <= size < 2**31:
-                raise self._error(
-                    entry.at,
-                    f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
-                )
+                raise self._error(entry.at, f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1")
             names = [self._values.overrides[number] for number in bits(self._values.used_overrides)]
             override_indexes = sorted(indexes[name] for name in names if name in indexes)
             direct = each[0] == "name" and len(override_indexes) == 1 and constants[override_indexes[0]] == each[1]

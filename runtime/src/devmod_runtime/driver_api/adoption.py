@@ -106,14 +106,7 @@ class Adoption:
         return array, stream
 
     def array(
-        self,
-        device: DriverDevice | None,
-        address: int,
-        shape: tuple[int, ...],
-        dtype: str,
-        owner: object,
-        *,
-        read_only: bool = False,
+        self, device: DriverDevice | None, address: int, shape: tuple[int, ...], dtype: str, owner: object, *, read_only: bool = False
     ) -> DeviceArray:
         """Return the array over memory that `check_pointer` accepts. Without a device, it is on the device of the address."""
         if array_bytes(parse_dtype(dtype), shape) == 0:

@@ -95,11 +95,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         expected_array = wanted[name] / 255 if is_scaled else wanted[name]
         differences[name] = worst_difference(name, result, expected_array, options["rtol"], options["atol"])
         report["expected"][name] = {"file": path, **_plain(differences[name])}
-    return {
-        "report": report,
-        "lines": list(_lines(report, differences)),
-        "agrees": not any(each.is_error for each in differences.values()),
-    }
+    return {"report": report, "lines": list(_lines(report, differences)), "agrees": not any(each.is_error for each in differences.values())}
 
 
 def _check_name(function: Function, name: str, call: Arguments) -> None:

@@ -360,14 +360,7 @@ class ClangBuild:
     """
 
     def __init__(
-        self,
-        request: CompileRequest,
-        toolchain: LlvmToolchain,
-        language: str,
-        headers: Mapping[str, str],
-        folder: str,
-        *,
-        ending: str = "",
+        self, request: CompileRequest, toolchain: LlvmToolchain, language: str, headers: Mapping[str, str], folder: str, *, ending: str = ""
     ) -> None:
         self._request, self._toolchain, self._language, self._headers, self._folder = request, toolchain, language, headers, folder
         self._ending = ending

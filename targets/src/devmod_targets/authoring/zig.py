@@ -69,12 +69,7 @@ def library_headers(zig: str, processor: str) -> LibraryHeaders:
 
 
 def run_zig(
-    arguments: Sequence[str],
-    files: Mapping[str, bytes],
-    output: str = "",
-    *,
-    kind: str,
-    distribution: str = "ziglang",
+    arguments: Sequence[str], files: Mapping[str, bytes], output: str = "", *, kind: str, distribution: str = "ziglang"
 ) -> ZigResult:
     """Run one of zig's programs on files, in a temporary folder that contains nothing else.
 

@@ -278,8 +278,7 @@ def payload_format(target: Target) -> str:
         )
     if fmt == "cuda" and compiler_of(target) == "nvcc":
         raise CompileError(
-            f"the target {str(target)!r} keeps the source, which the receiver compiles with NVRTC; leave out -compiler=nvcc",
-            kind="cuda",
+            f"the target {str(target)!r} keeps the source, which the receiver compiles with NVRTC; leave out -compiler=nvcc", kind="cuda"
         )
     if fmt == "cuda" and len(target.archs) > 1:
         raise CompileError(

@@ -419,11 +419,7 @@ def keep_source(request: CompileRequest) -> Compiled:
     text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
     checked, warnings, reports = _compile(
         request.replace(
-            text=text,
-            target=Target("rocm", arch=request.target.archs or _CHECKED),
-            options=(*own, *source.options),
-            defines={},
-            include=(),
+            text=text, target=Target("rocm", arch=request.target.archs or _CHECKED), options=(*own, *source.options), defines={}, include=()
         ),
         has_host=False,  # hiprtc compiles none, and has no standard library
     )
