@@ -60,7 +60,6 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     target = _TARGETS[kind]
     spec = find_spec(kind)
     assert spec is not None
-    assert spec.unpack is not None or kind != "vulkan"
     options: tuple[str, ...] = ()
     if kind == "vulkan":
         from devmod_targets.vulkan.compile import environment_of

@@ -49,6 +49,19 @@ class Variable(NamedTuple):
     type: str
     reflected: Mapping[str, Any]
 
+    @property
+    def is_constant_buffer(self) -> bool:
+        """Whether Slang takes the address of a value."""
+        return self.reflected["kind"] in ("constantBuffer", "parameterBlock")
+
+    @property
+    def value(self) -> Variable:
+        """The variable with the value of a constant buffer; for another variable, that itself."""
+        if not self.is_constant_buffer:
+            return self
+        name = self.expression.rpartition(".")[2]
+        return Variable(f"memory_of_{name}", self.type.removesuffix("*").rstrip(), self.reflected["elementType"])
+
 
 # -- The text.
 
@@ -246,7 +259,7 @@ class Text:
         """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
         roots: dict[str, Variable] = {}
         for variable in variables:
-            if is_constant_buffer(variable) and _is_unnamed_struct(variable.reflected["elementType"]):
+            if variable.is_constant_buffer and _is_unnamed_struct(variable.value.reflected):
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
@@ -255,15 +268,11 @@ class Text:
             found = self._members(found).get(name) if found is not None else None
         if found is None:
             raise strange_text(self._request, f"no {'.'.join(argument.path)!r}")
-        if is_constant_buffer(found):
-            return Variable(memory_of(found), content_type(found), found.reflected["elementType"])
-        return found
+        return found.value
 
     def _members(self, variable: Variable) -> dict[str, Variable]:
         """Return the fields of a struct by their names in the source."""
-        parent, type_, reflected = variable
-        if is_constant_buffer(variable):
-            parent, type_, reflected = memory_of(variable), content_type(variable), reflected["elementType"]
+        parent, type_, reflected = variable.value
         fields = self.fields(type_)
         own = reflected.get("fields", [])
         if len(own) != len(fields):
@@ -297,21 +306,6 @@ def _unused_type(argument: ReflectedArgument) -> str:
 def _is_unnamed_struct(type_: Mapping[str, Any]) -> bool:
     """Return whether a type of the reflection is that of a cbuffer's members."""
     return type_["kind"] == "struct" and "name" not in type_
-
-
-def is_constant_buffer(variable: Variable) -> bool:
-    """Return whether Slang takes the address of a value."""
-    return variable.reflected["kind"] in ("constantBuffer", "parameterBlock")
-
-
-def memory_of(variable: Variable) -> str:
-    """Return the name of the variable with the value of a constant buffer."""
-    return f"memory_of_{variable.expression.rpartition('.')[2]}"
-
-
-def content_type(variable: Variable) -> str:
-    """Return the type of the value of a constant buffer."""
-    return variable.type.removesuffix("*").rstrip()
 
 
 # -- The payload, with the functions of the source.
