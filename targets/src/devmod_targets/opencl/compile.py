@@ -16,18 +16,10 @@ from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_text
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    SelfContainedSource,
-    complete_source,
-    include_hint,
-    source_payload,
-    warn_caller,
-)
+from devmod_targets.authoring import Payload, SelfContainedSource, complete_source, include_hint, source_payload, warn_caller
 from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
-from devmod_targets.authoring._request import target_format
+from devmod_targets.authoring._request import CompileRequest, target_format
 from devmod_targets.authoring.c_functions import with_struct
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 from devmod_targets.authoring.const_casts import written_param, written_parameters
