@@ -5,11 +5,9 @@ pytest imports this module in every session, so it is outside of `devmod_runtime
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Generator
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Generator
+import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:

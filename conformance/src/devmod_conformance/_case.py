@@ -310,11 +310,7 @@ def count_call() -> Call:
 def transpose_call(name: str = "transpose") -> Call:
     """``transpose(source: float32*, target: float32*, width: int32, height: int32)``: in tiles of 4 × 4."""
     return Call(
-        name,
-        lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
-        _transpose,
-        grid=(4, 3),
-        block=(4, 4),
+        name, lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9], _transpose, grid=(4, 3), block=(4, 4)
     )
 
 

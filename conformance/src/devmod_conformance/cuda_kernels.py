@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from devmod import FunctionInfo, Interface, Member, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance._case import Call, Sample, axpy_call, count_call, linear_functions, transpose_call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 #: The kernels of the stored payloads. `shift` has a struct, a vector of three and a bool by value, and a global variable.
 SOURCE = """

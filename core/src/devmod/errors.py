@@ -28,15 +28,7 @@ class DevmodError(Exception):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        kind: str = "",
-        key: str = "",
-        distribution: str = "",
-        function: str = "",
-        argument: str = "",
-        log: str = "",
+        self, message: str, *, kind: str = "", key: str = "", distribution: str = "", function: str = "", argument: str = "", log: str = ""
     ) -> None:
         super().__init__(shorten(escape(message)) if isinstance(message, str) else message)
         self.kind = kind

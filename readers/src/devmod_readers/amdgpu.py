@@ -18,13 +18,12 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod.errors import FormatError, quote_name
-from devmod_readers.elf import LOADED, NOTES, ElfFile, dynamic_symbols, find_damage
+from devmod_readers.elf import LOADED, NOTES, ElfFile, Segment, dynamic_symbols, find_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from devmod.backend import Binary
-    from devmod_readers.elf import Segment
 
 __all__ = ["ArgumentPlace", "CodeObjectKernel", "check_code_object", "find_kernels", "read_code_object"]
 
@@ -50,11 +49,6 @@ class ArgumentPlace(NamedTuple):
     offset: int
     size: int
     kind: str
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether the driver passes the argument in place of the caller."""
-        return self.kind.startswith("hidden_")
 
 
 class CodeObjectKernel(NamedTuple):
@@ -88,8 +82,8 @@ class CodeObjectKernel(NamedTuple):
 
     @property
     def visible_arguments(self) -> tuple[ArgumentPlace, ...]:
-        """The arguments that a caller passes."""
-        return tuple(each for each in self.arguments if not each.is_hidden)
+        """The arguments that a caller passes. The driver passes the hidden ones."""
+        return tuple(each for each in self.arguments if not each.kind.startswith("hidden_"))
 
     @property
     def places(self) -> list[tuple[int, int]]:

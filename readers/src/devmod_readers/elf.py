@@ -14,14 +14,12 @@ Files come from strangers. A table must be in the file before it is read, and it
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from devmod.backend import detect_form
 from devmod.errors import FormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 __all__ = ["DYNAMIC_SYMBOLS", "LOADED", "NOTES", "NO_BITS", "ElfFile", "Segment", "dynamic_symbols", "find_damage", "symbol_bytes"]
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from devmod_readers.elf import ElfFile
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _ELF = b"\x7fELF"
 _SYMBOLS, _DYNAMIC_SYMBOLS = 2, 11

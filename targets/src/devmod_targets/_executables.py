@@ -6,14 +6,11 @@ import glob
 import os
 import re
 import time
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 
 from devmod.backend import DiskCache, open_regular
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 #: The shared libraries of the executables that process shaders.
 SHADER_LIBRARIES = r"lib(?:glslang|SPIRV|shaderc|dx).*\.(?:so|dylib)"

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable
 
 from devmod_readers.options import OPTIONS_LINE
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: A blank, as the least strict compiler has them: also a zero byte, and every character outside of ASCII.
 _SPACE = rb"[^!-~\n]"

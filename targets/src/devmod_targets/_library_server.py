@@ -12,12 +12,9 @@ import signal
 import sys
 from base64 import b64decode, b64encode
 from importlib import import_module
+from typing import Any
 
 from devmod.worker import answer_writer, end_group_with
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def main(start: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ Hatchling finds this module by the entry point ``devmod`` in the group ``hatch``
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from zipfile import ZipFile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -18,10 +18,8 @@ from devmod.backend import escape
 from devmod.errors import DevmodError, list_names, with_log
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_plan, check_output, input_files
-
-if TYPE_CHECKING:
-    from devmod_targets.build.plan import Plan
-    from devmod_targets.build.result import BuildResult
+from devmod_targets.build.plan import Plan
+from devmod_targets.build.result import BuildResult
 
 #: The table of the hook in pyproject.toml, and its keys.
 _TABLE = "[tool.hatch.build.hooks.devmod]"

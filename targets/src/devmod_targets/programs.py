@@ -8,6 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 import devmod
+from devmod import FunctionInfo, Module
 from devmod.backend import IMAGE_FORMATS, LAUNCH_KEYWORDS, create_own, find_spec, interface_text, load_stored, parse_dtype, payload_of
 from devmod.errors import FormatError, did_you_mean, list_names, pip_install, quote_name
 from devmod_readers.programs import (
@@ -36,11 +37,7 @@ from devmod_readers.programs import (
     read_program,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod import FunctionInfo, Module
-
-    Declared = Array | Scalar | Sampler
+Declared = Array | Scalar | Sampler
 
 _KIND, _FORMAT = "program", "steps1"
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}

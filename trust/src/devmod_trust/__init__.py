@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from pluggy import HookimplMarker
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["sign"]
 

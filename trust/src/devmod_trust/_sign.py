@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import devmod
@@ -10,10 +11,6 @@ from devmod.backend import MAX_SIGNATURE, loads_own, open_regular, read_signatur
 from devmod.errors import ArgumentError, FormatError
 from devmod_trust import _envelope
 from devmod_trust._envelope import MAX_SIGNATURES, MAX_VERSION, Envelope, Signature
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 try:
     import fcntl as fcntl

@@ -6,19 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import devmod
 from devmod import TargetSpec
+from devmod.backend import FallbackModule
 from devmod.errors import not_installed
 from devmod.plugins import find_spec
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import NO_SAMPLE, Row, Skip
 from devmod_conformance._row import require as require
 from devmod_conformance._turn import device_turn
-
-if TYPE_CHECKING:
-    from devmod.backend import FallbackModule
 
 _T = TypeVar("_T")
 

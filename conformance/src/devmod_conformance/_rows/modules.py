@@ -366,10 +366,7 @@ def driver_absent(case: Conformance) -> None:
     if not parts:
         raise Skip("the backend has no driver: its Conformance names no driver_modules, no driver_libraries and no driver_programs")
     answer = probe(case, "absent", usable_samples(case), hide=True).value
-    require(
-        answer["events"],
-        f"{', '.join(parts)} was never imported, opened or started; name the driver's modules",
-    )
+    require(answer["events"], f"{', '.join(parts)} was never imported, opened or started; name the driver's modules")
     for action, error in answer["errors"].items():
         require(error["types"], f"{action} without the driver: expected DeviceNotFoundError, but no error was raised")
         require(

@@ -11,14 +11,13 @@ import sys
 from ctypes import pythonapi
 
 from devmod._arrays.buffer import Pinned, strides_of
-from devmod._values.dtypes import array_bytes, dtype_name
+from devmod._values.dtypes import DType, array_bytes, dtype_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod._values.dtypes import DType
 
 CPU = (1, 0)
 READ_ONLY, _IS_COPIED = 1, 2
@@ -145,14 +144,7 @@ def check_elements(dtype: DType) -> None:
 
 
 def capsule(
-    owner: object,
-    device: tuple[int, int],
-    address: int,
-    byte_offset: int,
-    shape: Sequence[int],
-    dtype: DType,
-    flags: int,
-    versioned: bool,
+    owner: object, device: tuple[int, int], address: int, byte_offset: int, shape: Sequence[int], dtype: DType, flags: int, versioned: bool
 ) -> object:
     """Return a capsule that keeps `owner` alive until its consumer frees it."""
     sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *strides_of(shape, 1))

@@ -11,20 +11,10 @@ from binascii import crc32
 from bisect import bisect_left
 from itertools import accumulate, pairwise
 
-from devmod._formats.index import (
-    BUNDLE,
-    LOOKUP,
-    MAX_BARE,
-    TREE_LOOKUP,
-    Unpacking,
-    check_blob,
-    check_version,
-    read_entry,
-    read_index,
-)
+from devmod._formats.index import BUNDLE, LOOKUP, MAX_BARE, TREE_LOOKUP, Entry, Unpacking, check_blob, check_version, read_entry, read_index
 from devmod._formats.msgpack import Reader
 from devmod._modules.bundle import BundleModule
-from devmod._modules.module import LIBRARY, holds_candidates
+from devmod._modules.module import LIBRARY, Module, holds_candidates
 from devmod._util.once import Once
 from devmod.errors import FormatError
 
@@ -32,8 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from devmod._formats.index import Entry
-    from devmod._modules.module import Module
 
 #: The number of modules from which a file has the table.
 MIN_MODULES = 512

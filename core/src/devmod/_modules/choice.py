@@ -16,7 +16,7 @@ from functools import cache
 from itertools import chain
 
 from devmod._modules.fallback import FallbackModule
-from devmod._modules.module import holds_candidates
+from devmod._modules.module import Module, holds_candidates
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import parts_of, variant_of
 from devmod._plugins import registry
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device
-    from devmod._modules.module import Module
     from devmod._values.info import Interface
 
     #: Returns the interface of a candidate's function.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from devmod._modules.bundle import BundleModule
 from devmod._modules.choice import candidate_name, interface_of, program_verdicts, verdicts
-from devmod._modules.module import walk
+from devmod._modules.module import Module, walk
 from devmod._modules.programs import read_program
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from devmod import Device
-    from devmod._modules.module import Module
     from devmod._values.info import Interface
     from devmod._values.requirements import Capabilities
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod._modules.module import BINARY_SERIALIZABLE
 from devmod._modules.payload import PayloadModule
-from devmod.errors import fallback_cause, runtime_not_linked
+from devmod.errors import RuntimeNotLinkedError, fallback_cause, runtime_not_linked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from devmod import Device
     from devmod._arrays.array import Array
-    from devmod.errors import RuntimeNotLinkedError
 
 
 class FallbackModule(PayloadModule):

@@ -5,17 +5,14 @@ devmod-readers has their grammar. It is imported by its name, as an entry point:
 
 from __future__ import annotations
 
+from typing import Any
+
 from devmod import _import_wheel
 from devmod._modules.choice import describe_candidate, interface_of, program_kernels
+from devmod._modules.module import Module
 from devmod._plugins.specs import find_spec
 from devmod.errors import FormatError, list_names, pip_install, quote_name
 from devmod.targets import PROGRAM
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from devmod._modules.module import Module
 
 
 def read_program(name: str, module: Module) -> Any:

@@ -11,7 +11,7 @@ import sys
 import time
 from _thread import get_ident
 
-from devmod._plugins.claim import normalize_name
+from devmod._plugins.claim import Distribution, normalize_name
 from devmod._plugins.index_file import Folder, read_index, shows_change, stamp_from_stat
 
 TYPE_CHECKING = False
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-    from devmod._plugins.claim import Distribution
 
 #: Listing a folder with fewer names and no metadata takes less time than reading an index.
 _MANY_NAMES = 500

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from devmod._plugins import registry
-from devmod._plugins.claim import is_verify_with_kind
+from devmod._plugins.claim import Claim, is_verify_with_kind
 from devmod.errors import PluginError, did_you_mean
 
 TYPE_CHECKING = False
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod._plugins.claim import Claim
 
 #: The pluggy manager of each hook and kind, or of one claim of them, with the claims that it was made from.
 _managers: dict[tuple[str, ...], tuple[list[Any], Any]] = {}

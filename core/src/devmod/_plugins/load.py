@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from devmod._plugins.claim import GROUPS, STARTED, is_verify_with_kind
+from devmod._plugins.claim import GROUPS, STARTED, Claim, Distribution, is_verify_with_kind
 from devmod._util.environment import debug
 
 TYPE_CHECKING = False
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from typing import Any
 
-    from devmod._plugins.claim import Claim, Distribution
     from devmod.errors import PluginError
 
 _FUNCTION = type(lambda: None)

@@ -7,7 +7,7 @@ import stat
 import time
 
 from devmod._plugins.claim import CORE, Distribution, normalize_name
-from devmod._plugins.index_file import shows_change, stamp_from_stat, write_index
+from devmod._plugins.index_file import Folder, shows_change, stamp_from_stat, write_index
 from devmod._util.environment import debug
 from devmod._util.regular_files import file_type
 from devmod.errors import describe_error, not_installed
@@ -16,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod._plugins.index_file import Folder
 
 #: The size of the largest metadata file that is read, in bytes.
 _MAX_SIZE = 1 << 24

@@ -6,7 +6,7 @@ format), device.capabilities)``. Requirements are derived and never stored. What
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from devmod._util.text import escape_line
 from devmod._values.limits import LIMITS
@@ -14,7 +14,6 @@ from devmod._values.limits import LIMITS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from devmod import Device
     from devmod._values.info import Interface

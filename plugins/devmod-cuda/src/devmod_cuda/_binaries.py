@@ -6,7 +6,7 @@ import re
 import sys
 
 from devmod.backend import compile_error
-from devmod.errors import DeviceNotFoundError, FormatError, list_names
+from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, list_names
 from devmod_cuda._calls import CUDA
 from devmod_readers.elf import find_damage
 from devmod_readers.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
@@ -18,7 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from devmod.errors import DevmodError
     from devmod_cuda._device import CudaDevice
     from devmod_runtime.driver_api.api import DriverError
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p, py_object
 from functools import partial
 from itertools import repeat, starmap
+from typing import Any
 
 from devmod_runtime.driver_api.api import Api, DriverError, DriverFunction
-from devmod_runtime.driver_api.driver import Driver, Failures
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from devmod_runtime.driver_api.driver import Dims, ParameterBlock
-
+from devmod_runtime.driver_api.driver import Dims, Driver, Failures, ParameterBlock
 
 # -- CUDA's driver API: its names in messages, its error codes, its functions, and the limits of a device.
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 from devmod.backend import DiskCache, environment_flag
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
 from devmod_runtime.driver_api.binaries import architecture_rules
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 #: What pip installs for the compiler of the receiver.
 DISTRIBUTION = "devmod-cuda[jit]"

@@ -11,11 +11,11 @@ import numpy as np
 from devmod import Interface, Param
 from devmod.backend import PROGRAMMATIC_TAG, REQUIRED_BLOCK_TAG, ConversionError, dtype_name_of
 from devmod.errors import ArgumentError, FormatError
-from devmod_cuda._calls import CUDA, LEGACY_STREAM
-from devmod_cuda._device import devices
+from devmod_cuda._calls import CUDA, LEGACY_STREAM, CudaDriver
+from devmod_cuda._device import CudaDevice, devices
 from devmod_cuda._tensor_map import TensorMap
-from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, ParamPlace
-from devmod_runtime import fork_safe
+from devmod_readers.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG, KernelEntry, ParamPlace
+from devmod_runtime import DeviceArray, LaunchConfig, fork_safe
 from devmod_runtime.driver_api.adoption import Adoption, is_contiguous, library_of, strided_error
 from devmod_runtime.driver_api.api import COOPERATIVE, DriverError, describe
 from devmod_runtime.driver_api.kernel import (
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import FunctionInfo, Image, Sampler
-    from devmod_cuda._calls import CudaDriver
-    from devmod_cuda._device import CudaDevice
     from devmod_cuda._textures import ImagePlaces
-    from devmod_readers.nvidia import KernelEntry
-    from devmod_runtime import DeviceArray, LaunchConfig
     from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage
     from devmod_runtime.driver_api.binaries import DriverBinaries, LoadedBinary
     from devmod_runtime.driver_api.device import DriverStream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from devmod import Target
+from devmod import FunctionInfo, Target
 from devmod_runtime.driver_api.module import DriverModule
 
 TYPE_CHECKING = False
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from devmod import FunctionInfo
     from devmod.backend import Binary, Code, Source
     from devmod_cuda._binaries import Binaries
     from devmod_runtime import Launcher

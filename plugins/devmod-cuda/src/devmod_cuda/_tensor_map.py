@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from devmod import Array
 from devmod.errors import ArgumentError, LaunchError
 from devmod_cuda._device import CudaDevice
 from devmod_runtime import DeviceArray
 from devmod_runtime.driver_api.api import DriverError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from devmod import Array
 
 #: The number of CUtensorMapDataType, and the bytes of an element. Types that the accelerator only copies have the number of their size.
 _TYPES = {

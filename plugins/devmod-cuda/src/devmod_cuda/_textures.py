@@ -10,24 +10,19 @@ code that reads it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import addressof, create_string_buffer
 from struct import Struct
+from typing import Any
 
+from devmod import Interface, Param, Sampler
 from devmod.backend import IMAGE_FORMATS, ConversionError, Once
 from devmod_runtime import Image, check_extent
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.copies import address_of
-from devmod_runtime.driver_api.handles import Memory
+from devmod_runtime.driver_api.device import DriverDevice
+from devmod_runtime.driver_api.handles import Handle, Handles, Memory
 from devmod_runtime.driver_api.kernel import has_places
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from devmod import Interface, Param, Sampler
-    from devmod_runtime.driver_api.device import DriverDevice
-    from devmod_runtime.driver_api.handles import Handle, Handles
 
 #: CUDA_ARRAY3D_DESCRIPTOR: width, height, depth, format, channels, flags.
 _ARRAY = Struct("<3Q3I4x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -9,11 +10,6 @@ import numpy as np
 
 from devmod import FunctionInfo
 from devmod_conformance import C_SCALARS, Call, Conformance, Sample, linear_functions, spin_call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 #: `devmod.compile` wrote axpy.elf for v66 from the function `axpy` of kernels.c, so that most cases need no compiler.
 _SAMPLES = files("devmod_hexagon") / "samples"

@@ -8,25 +8,20 @@ from __future__ import annotations
 from _thread import RLock, get_ident, start_new_thread
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import Any, NoReturn, TypeVar
 
 from devmod.backend import environment_text
 from devmod.errors import DeviceMemoryError, DeviceNotFoundError, DevmodError, FormatError, LaunchError
 from devmod_hexagon._binary import PACKED
 from devmod_hexagon._protocol import Connection, EndedError, RunnerError, end_reason
 from devmod_hexagon._transport import Disconnected, TimedOut, Transport
-from devmod_runtime import fork_safe, lend
+from devmod_runtime import Lease, fork_safe, lend
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, NoReturn, TypeVar
-
-    from devmod_runtime import Lease
-
-    Handler = Callable[[Sequence[Any]], object]
-    Result = TypeVar("Result")
+Handler = Callable[[Sequence[Any]], object]
+Result = TypeVar("Result")
 
 
 # -- The memory of a device: the arena of its runner, divided by the host.

@@ -9,7 +9,7 @@ from devmod import Device, Event, Stream
 from devmod.backend import Capabilities, Once
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
-from devmod_runtime import check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
+from devmod_runtime import Lease, check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from devmod import Image, Sampler
     from devmod_metal._driver import Framework
-    from devmod_runtime import Lease
 
 
 #: DLPack's kDLMetal.

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from devmod.backend import Once
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
-from devmod_metal._device import metal
-from devmod_metal._interface import MetalError
+from devmod_metal._device import MetalDevice, metal
+from devmod_metal._interface import ConstantValue, MetalError, Pipeline
 from devmod_runtime import Builds, source_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from devmod.backend import Once
-    from devmod_metal._device import MetalDevice
-    from devmod_metal._interface import ConstantValue, Pipeline
 
 #: The first bytes of a metallib.
 _MAGIC = b"MTLB"

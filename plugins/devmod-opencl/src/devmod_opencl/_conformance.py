@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from devmod import FunctionInfo, Interface, Local, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, spin_call, transpose_call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LINEAR = """
 __kernel void axpy(__global const float *x, __global float *y, float a, int n)
@@ -96,14 +93,7 @@ __attribute__((intel_reqd_sub_group_size(SIZE))) __kernel void size(__global uin
 """
 #: The types of scalars: kernels store a scalar of each.
 _SCALARS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
+    **{f"{u}{name}": f"{u}int{bits}" for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)) for u in ("", "u")},
     "float": "float32",
 }
 _TAGS = ("blockIdx.x", "threadIdx.x")

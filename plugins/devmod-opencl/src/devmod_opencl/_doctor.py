@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from glob import escape, glob
 from importlib.util import find_spec
@@ -11,10 +12,6 @@ from pluggy import HookimplMarker
 
 from devmod_opencl._intel import LOADER_VARIABLES, library_path
 from devmod_runtime import RENDER_NODES, Attempt, driver_row, open_library, permission_rows
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: The folder of the loaders, without their variables.
 _VENDORS = "/etc/OpenCL/vendors"

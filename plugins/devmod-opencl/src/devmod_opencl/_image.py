@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from devmod.backend import IMAGE_FORMATS, ConversionError
+from collections.abc import Mapping
+from typing import Any
+
+from devmod.backend import IMAGE_FORMATS, ConversionError, ImageFormat
 from devmod.errors import ArgumentError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl, driver_error
 from devmod_runtime import Image, Sampler, check_driver, check_extent
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from devmod.backend import ImageFormat
 
 
 def _channel_type(format: ImageFormat) -> str:  # noqa: A002 - the name in the interface

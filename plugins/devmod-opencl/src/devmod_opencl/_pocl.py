@@ -20,14 +20,11 @@ import ctypes
 import os
 import shutil
 import sys
+from typing import Any
 
 from devmod.backend import environment_flag
 from devmod.errors import DeviceNotFoundError, ToolchainNotFoundError, pip_install
 from devmod_opencl._driver import POCL
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 VARIABLE = "DEVMOD_OPENCL_POCL_CPU"
 _RECORD = 4096

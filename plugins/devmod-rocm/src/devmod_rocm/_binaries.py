@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from devmod.errors import DeviceNotFoundError, FormatError, ToolchainNotFoundError, list_names
+from devmod.errors import DeviceNotFoundError, DevmodError, FormatError, ToolchainNotFoundError, list_names
 from devmod_readers.amdgpu import CodeObjectKernel, check_code_object, find_kernels, read_code_object
 from devmod_readers.offload import is_container, read_images
 from devmod_readers.options.rocm import is_supported
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from devmod import Device
     from devmod.backend import Binary
-    from devmod.errors import DevmodError
     from devmod_rocm._device import RocmDevice
     from devmod_runtime.driver_api.api import DriverError
 

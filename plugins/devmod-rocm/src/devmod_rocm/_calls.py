@@ -6,19 +6,13 @@ HIP has a current device for each thread in place of contexts, so a context is h
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from ctypes import Structure, byref, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from threading import local
+from typing import Any
 
 from devmod_runtime.driver_api.api import COOPERATIVE, DEVICE, HOST, Api, DriverError, DriverFunction
-from devmod_runtime.driver_api.driver import Driver
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from devmod_runtime.driver_api.driver import Dims, ParameterBlock
-
+from devmod_runtime.driver_api.driver import Dims, Driver, ParameterBlock
 
 # -- HIP's runtime API, from HIP 5 to 7: its names in messages, its error codes, its functions, and the limits of a device.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from typing import Any
 
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
@@ -13,12 +15,6 @@ from devmod_runtime import open_driver
 from devmod_runtime import open_library as open_first
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, list_devices
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
 
 # -- Find and open libamdhip64, HIP's runtime. A process uses only one, and PyTorch for ROCm has its own.
 

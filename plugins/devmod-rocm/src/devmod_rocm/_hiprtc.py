@@ -9,18 +9,14 @@ import ctypes
 import os
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_size_t, c_void_p
+from typing import Any
 
 from devmod.backend import DiskCache, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.worker import Worker, answer_writer, can_start_python, describe_exit
 from devmod_runtime import was_killed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
 
 #: The seconds after which the process is ended.
 TIMEOUT = 600.0

@@ -7,15 +7,11 @@ from the GLSL beside it. One more shader is compiled, for the rows about the com
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod.backend import GRID_TAGS
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, spin_call, transpose_call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 
 _SAMPLES = files("devmod_vulkan") / "samples"
 

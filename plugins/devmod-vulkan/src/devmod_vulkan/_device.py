@@ -13,7 +13,7 @@ from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_runtime import Batch, check_earlier_event, check_event, lend
 from devmod_vulkan import _features
 from devmod_vulkan._driver import array, ffi, make, vk
-from devmod_vulkan._logical import BEFORE, ONE_TIME, REUSABLE, Logical, Waiter
+from devmod_vulkan._logical import BEFORE, ONE_TIME, REUSABLE, Logical, Recorder, Timer, Waiter
 from devmod_vulkan._physical import Physical, physical_devices
 
 TYPE_CHECKING = False
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from devmod import Image, Sampler
     from devmod_vulkan._images import DeviceImage
-    from devmod_vulkan._logical import Recorder, Timer
     from devmod_vulkan._memory import Memory
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from glob import escape, glob
 
 from pluggy import HookimplMarker
 
 from devmod_runtime import RENDER_NODES, Attempt, driver_row, open_library, permission_rows
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: The names by which the package `vulkan` opens the loader.
 _LOADERS = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.dylib")

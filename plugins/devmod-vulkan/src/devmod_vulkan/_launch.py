@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from devmod.backend import constants_of
+from devmod.backend import PipelineConstant, constants_of
 from devmod.errors import ArgumentError, DeviceNotFoundError
 from devmod.targets.vulkan.architecture import capability_name
-from devmod_runtime import Kernel, LaunchConfig, Launcher, specialize_constants
+from devmod_runtime import Kernel, LaunchConfig, Launcher, SetConstant, specialize_constants
 from devmod_vulkan import _features
 from devmod_vulkan._device import VulkanDevice, VulkanStream, devices
 from devmod_vulkan._logical import ONE_TIME, REUSABLE
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Image, Interface, Sampler
-    from devmod.backend import PipelineConstant
-    from devmod_runtime import SetConstant
-    from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._shader import Shader
 
     Build = Callable[[Shader, VulkanDevice, tuple[tuple[int, bytes], ...]], Pipeline]

@@ -13,7 +13,7 @@ from threading import Lock, RLock
 
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_runtime import Pool, check_driver, fork_safe, lend, open_driver
+from devmod_runtime import Lease, Pool, check_driver, fork_safe, lend, open_driver
 from devmod_vulkan import _driver
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
 from devmod_vulkan._memory import ADDRESS_FLAG, ADDRESS_USAGE, CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Block, Memory, find_type
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device
-    from devmod_runtime import Lease
     from devmod_vulkan._physical import Physical
 
 

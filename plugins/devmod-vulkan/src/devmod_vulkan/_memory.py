@@ -10,16 +10,11 @@ interrupted change, the next call of a heap (`devmod_vulkan._logical.Heap`) rebu
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
 
-from devmod_runtime import lend
+from devmod_runtime import Lease, lend
 from devmod_vulkan._driver import ffi, vk
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from devmod_runtime import Lease
 
 USAGE = (
     vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT

@@ -7,7 +7,7 @@ from devmod.errors import CompileError, FormatError
 from devmod_runtime import Pool, block_packer
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
 from devmod_vulkan._memory import Memory
-from devmod_vulkan._shader import bytes_of
+from devmod_vulkan._shader import Shader, bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_vulkan._logical import Logical, Recorder
-    from devmod_vulkan._shader import Shader
 
 
 STORAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from devmod import Block, Interface, Param
+from devmod import Block, FunctionInfo, Interface, Param
 from devmod.errors import FormatError, list_names
-from devmod_readers.reflection import is_one_argument
+from devmod_readers.reflection import ReflectedShader, Resource, is_one_argument
 from devmod_readers.spirv import GL_COMPUTE, SpirvConstants, read_lengths, read_module, read_samplings, reflect
 
 TYPE_CHECKING = False
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from devmod import FunctionInfo
-    from devmod_readers.reflection import ReflectedShader, Resource
     from devmod_runtime import SetConstant
 
 #: In a shader's flag: scalars of a function without an interface are in a uniform buffer instead of push constants (R15).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod import Block, Interface, Param
+from devmod import Block, FunctionInfo, Interface, Param
 from devmod.errors import FormatError
 from devmod_runtime import block_packer, write_access
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo
     from devmod_readers.reflection import ReflectedFunction
 
 #: The number of groups, the largest binding and the largest block in any WebGPU implementation. The numbers in a file are checked

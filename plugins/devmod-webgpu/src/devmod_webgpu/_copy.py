@@ -6,15 +6,12 @@ WebGPU copies whole words of four bytes. A part of a buffer may begin and end wi
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from devmod.backend import Once
 from devmod_runtime import call_uninterrupted
 from devmod_webgpu import _driver
 from devmod_webgpu._driver import wgpu
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _READ = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
 #: The bytes of the largest staging buffer that is kept, and the most that are kept of a size. Sizes are powers of two.

@@ -9,7 +9,7 @@ from devmod.backend import IMAGE_FORMATS, ConversionError
 from devmod.errors import ArgumentError
 from devmod_runtime import Image, Sampler, call_uninterrupted, check_extent
 from devmod_webgpu import _driver
-from devmod_webgpu._copy import map_copied
+from devmod_webgpu._copy import Staging, map_copied
 from devmod_webgpu._driver import launch_error, wgpu
 
 TYPE_CHECKING = False
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, Param
-    from devmod_webgpu._copy import Staging
 
 _USAGE = wgpu.TextureUsage.TEXTURE_BINDING | wgpu.TextureUsage.COPY_SRC | wgpu.TextureUsage.COPY_DST
 #: The rows of a copy between a texture and a buffer begin at a multiple of this number of bytes.

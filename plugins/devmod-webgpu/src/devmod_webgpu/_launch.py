@@ -7,7 +7,7 @@ from copy import copy
 from math import isfinite
 
 from devmod import Interface
-from devmod.backend import ConversionError, constants_of
+from devmod.backend import ConversionError, PipelineConstant, constants_of
 from devmod.errors import ArgumentError, CompileError, FormatError
 from devmod_readers.wgsl import read_wgsl
 from devmod_runtime import DeviceArray, Launcher, specialize_constants
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Image, Sampler, Stream
-    from devmod.backend import PipelineConstant
     from devmod_readers.reflection import ReflectedFunction
     from devmod_webgpu._kernel import Compile
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from devmod.worker import answer_writer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 #: The process ends after this many seconds without a request, because it keeps a device open.
 IDLE_SECONDS = 30.0

@@ -19,14 +19,13 @@ from struct import Struct, unpack_from
 
 from devmod.errors import FormatError
 from devmod_readers.elf import ElfFile
-from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
+from devmod_readers.nvidia._entry import Dims, KernelEntry, ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
     from devmod.backend import Binary
-    from devmod_readers.nvidia._entry import Dims
 
 
 CUDA = 190

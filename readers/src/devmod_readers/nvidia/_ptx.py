@@ -7,16 +7,11 @@ Function Directives", "Performance-Tuning Directives" and "Cluster Dimension Dir
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 
 from devmod.errors import FormatError
-from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
+from devmod_readers.nvidia._entry import Dims, KernelEntry, ParamPlace
 from devmod_readers.uses import users_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Set
-
-    from devmod_readers.nvidia._entry import Dims
 
 #: Comments, strings with the pragma before them, and preprocessor lines. All alternatives take the rest of the text if it has no end mark.
 _NOISE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|(?:\.pragma\s+)?"[^"\n]*"?(?:\s*,\s*"[^"\n]*"?)*(?:\s*;)?', re.DOTALL)
@@ -62,7 +57,8 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
     FormatError
         The declaration of a kernel is invalid, or braces do not match.
     """
-    stripped = _NOISE.sub(_blank, text.partition("\0")[0])
+    # The line breaks of a comment or string stay, so that errors have the lines of the text.
+    stripped = _NOISE.sub(lambda noise: " " + "\n" * noise[0].count("\n"), text.partition("\0")[0])
     dynamic = set(_DYNAMIC.findall(stripped))
     static = _static_variables(stripped, dynamic)
     words: dict[str, set[str]] = {}
@@ -113,11 +109,6 @@ def _end_of(names: Iterable[str], places: Mapping[str, tuple[int, ParamPlace]]) 
     for _, place in sorted(places[name] for name in names):
         end = -(-end // place.align) * place.align + place.size
     return end
-
-
-def _blank(match: re.Match[str]) -> str:
-    """Return the line breaks of a comment or string, so that errors have the lines of the text."""
-    return " " + "\n" * match[0].count("\n")
 
 
 def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:

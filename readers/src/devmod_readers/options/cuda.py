@@ -6,12 +6,9 @@ A payload may come from a stranger, and NVRTC has options that read and write fi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from devmod.errors import CompileError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["check_options", "check_values", "is_supported", "writes_folders"]
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import operator
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from devmod.backend import PipelineConstant
-from devmod_readers.spirv._module import error
+from devmod_readers.spirv._module import SpirvModule, error
 from devmod_readers.uses import bits
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from devmod_readers.spirv._module import SpirvModule
-
-    Number = bool | int | float
+Number = bool | int | float
 
 _SPEC_ID = 1
 _COMPOSITE_EXTRACT = 81

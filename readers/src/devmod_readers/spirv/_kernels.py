@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from devmod_readers.reflection import MAX_ARGUMENTS
-from devmod_readers.spirv._module import error
-
-if TYPE_CHECKING:
-    from devmod_readers.spirv._module import SpirvModule
+from devmod_readers.spirv._module import SpirvModule, error
 
 #: The execution model of kernels.
 KERNEL = 6

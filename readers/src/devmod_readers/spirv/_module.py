@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable, Iterator
 
 from devmod.errors import FormatError
 from devmod_readers.uses import bits, transitive_parts
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MAGIC = 0x07230203
 #: The newest version that this reader supports.

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
+from devmod import Member
 from devmod.backend import PipelineConstant
+from devmod.errors import FormatError
 from devmod_readers.reflection import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
 from devmod_readers.spirv._constants import SpirvConstants
-from devmod_readers.spirv._module import GL_COMPUTE, MODELS, error
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from devmod import Member
-    from devmod.errors import FormatError
-    from devmod_readers.spirv._module import EntryPoint, SpirvModule
-
+from devmod_readers.spirv._module import GL_COMPUTE, MODELS, EntryPoint, SpirvModule, error
 
 _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE = 3, 11, 24, 25
 _WORKGROUP_SIZE = 25
@@ -236,7 +230,8 @@ class _Blocks:
             raise error("has a runtime array in a uniform or push-constant block; expected a fixed size")
         fields = self._layouts.members(type_)
         plain = all(member.type for _, _, member in fields)
-        described = () if plain else describe_members(fields, _block_member_type)
+        # An address is a "handle" in a block; in a buffer it is a number.
+        described = () if plain else describe_members(fields, lambda of: _member_type(of, "handle" if of.innermost.pointee else ""))
         members = tuple(
             BlockMember(
                 name,
@@ -287,7 +282,8 @@ def _opaque(
         raise refusal("an image for depth comparison, which devmod does not support; compare in the shader")
     if format_ not in IMAGE_FORMATS:
         raise refusal(f"an image of the format {_OTHER_FORMATS.get(format_, format_)}, which devmod does not support")
-    sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get(_number(module, sampled), "")
+    number, form = module.types.get(sampled, (0, ()))
+    sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get((number, *form), "")
     if not sample:
         raise refusal("an image whose texels are no 32-bit numbers, which devmod does not support")
     # 1 is an image that a sampler reads, 2 is a storage image.
@@ -305,12 +301,6 @@ def _opaque(
         sample=sample,
         storage=storage,
     )
-
-
-def _number(module: SpirvModule, type_: int) -> tuple[int, ...]:
-    """Return the opcode and the operands of the type of a number."""
-    opcode, operands = module.types.get(type_, (0, ()))
-    return opcode, *operands
 
 
 _IMAGE_DIMS = {0: "1d", 1: "2d", 2: "3d"}
@@ -332,14 +322,9 @@ IMAGE_FORMATS = {
 _OTHER_FORMATS = {8: "r11f_g11f_b10f", 11: "rgb10_a2", 34: "rgb10_a2ui", 40: "r64ui", 41: "r64i"}
 
 
-def _member_type(layout: Layout) -> MemberType:
+def _member_type(layout: Layout, dtype: str = "") -> MemberType:
     of = layout.innermost
-    return MemberType(of.size, of.type, fields=of.fields, dims=layout.dims)
-
-
-def _block_member_type(layout: Layout) -> MemberType:
-    """Return the type of a member of a block. An address is a "handle" there; in a buffer it is a number."""
-    return _member_type(layout)._replace(dtype="handle") if layout.innermost.pointee else _member_type(layout)
+    return MemberType(of.size, dtype or of.type, fields=of.fields, dims=layout.dims)
 
 
 def _size_constant(module: SpirvModule) -> tuple[int, ...]:

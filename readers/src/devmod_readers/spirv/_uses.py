@@ -4,13 +4,9 @@ sampler with which they sample. Vulkan's rules for some samplers apply to the pa
 
 from __future__ import annotations
 
-from devmod_readers.spirv._module import read_words
+from collections.abc import Iterator, Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from devmod_readers.spirv._module import SpirvModule
+from devmod_readers.spirv._module import SpirvModule, read_words
 
 _LOAD, _ACCESS_CHAIN, _IN_BOUNDS_ACCESS_CHAIN, _ARRAY_LENGTH, _COPY, _SAMPLED_IMAGE = 61, 65, 66, 68, 83, 86
 _EXPLICIT_LOD, _GATHER = 88, 96

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from devmod_readers.wgsl._lines import LINE_BREAKS as LINE_BREAKS
 from devmod_readers.wgsl._lines import NAME as NAME
+from devmod_readers.wgsl._lines import end_of_comment as end_of_comment
 from devmod_readers.wgsl._lines import line_marker as line_marker
 from devmod_readers.wgsl._naga import check_depth, naga_message
 from devmod_readers.wgsl._reflect import check_matrices, read_wgsl, survey_wgsl

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 #: The characters that end a line of WGSL.
 LINE_BREAKS = "\n\v\f\r\u0085\u2028\u2029"
 BLANKS = f" \t\u200e\u200f{LINE_BREAKS}"
 #: The pattern of a name. A combining character may follow its first one.
 NAME = rf"[^\W\d](?:\w|[^\x00-\x7f{BLANKS}])*"
+_COMMENT = re.compile(r"/\*|\*/")
+
+
+def end_of_comment(text: str, at: int) -> int:
+    """Return the end of the block comment at a position; 0 if it has none. Block comments nest."""
+    depth = 0
+    for mark in _COMMENT.finditer(text, at):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return 0
 
 
 def line_marker(number: int, name: str) -> str:

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import re
 
-from devmod_readers.wgsl._tokens import NUMBER, Source, tokens
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod_readers.wgsl._tokens import Token
-
+from devmod_readers.wgsl._tokens import NUMBER, Source, Token, tokens
 
 #: The limit on nested brackets. naga uses about 4 KB of stack for each level, and a thread has at most 8 MB.
 MAX_NESTED = 255

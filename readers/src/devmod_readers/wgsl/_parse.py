@@ -6,17 +6,13 @@ calls "statically used". Names are not resolved and types are not checked here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NoReturn
+
 from devmod_readers.wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
-from devmod_readers.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, tokens
+from devmod_readers.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, Source, Token, tokens
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
-
-    from devmod_readers.wgsl._tokens import Source, Token
-
-    Expression = tuple[Any, ...]
+Expression = tuple[Any, ...]
 
 _PRECEDENCE = {"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10}
 _PRECEDENCE |= dict.fromkeys(("==", "!="), 6) | dict.fromkeys(("<", ">", "<=", ">="), 7)
@@ -488,8 +484,7 @@ class _Parser:
         kind = self._token.text if self._token.kind == WORD else ""
         if kind == "const_assert":
             self._advance()
-            self._expression()
-            self._expect(";", "const_assert")
+            self._const_assert_statement()
             return None
         if kind not in ("var", "const", "override", "alias", "struct", "fn"):
             hint = "; 'let' is allowed in functions only, use 'const' at module scope" if kind == "let" else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from devmod import Param
 from devmod.backend import FEATURES, PipelineConstant
@@ -19,17 +20,11 @@ from devmod_readers.reflection import (
     reflected_function,
 )
 from devmod_readers.uses import bits, transitive_parts
-from devmod_readers.wgsl._parse import parse
+from devmod_readers.wgsl._parse import Declaration, WgslModule, parse
 from devmod_readers.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_readers.wgsl._tokens import Source
 from devmod_readers.wgsl._types import ARRAY, IMAGE, MATRIX, SAMPLER, SCALAR, STRUCT, VECTOR, Type, Types, VariableChecker
 from devmod_readers.wgsl._values import Unknown, Values, shown_value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod_readers.wgsl._parse import Declaration, WgslModule
-
 
 #: The WGSL extensions that need a feature of the device, to their names in `devmod.Interface.needs`. They are those of the whole module.
 _NEEDS = {feature.wgsl: name for name, feature in FEATURES.items() if feature.wgsl}
@@ -262,10 +257,7 @@ class _Reader:
             except Unknown:
                 is_known, kind, size = False, "u32", 1
             if kind not in INTEGERS or not 1 <= size < 2**31:
-                raise self._error(
-                    entry.at,
-                    f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
-                )
+                raise self._error(entry.at, f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1")
             names = [self._values.overrides[number] for number in bits(self._values.used_overrides)]
             override_indexes = sorted(indexes[name] for name in names if name in indexes)
             direct = each[0] == "name" and len(override_indexes) == 1 and constants[override_indexes[0]] == each[1]

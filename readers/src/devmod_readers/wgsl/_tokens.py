@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 
 from devmod.errors import CompileError
-from devmod_readers.wgsl._lines import BLANKS, LINE_BREAKS, NAME
+from devmod_readers.wgsl._lines import BLANKS, LINE_BREAKS, NAME, end_of_comment
 from devmod_readers.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
 
 #: The limit on the characters of a source.
@@ -30,7 +30,6 @@ _NUMBER = re.compile(
     rf"|\d+[eE][+-]?\d+(?:{UNSUPPORTED['f64']}|{_FLOAT})?"
     rf"|\d+(?:{_LONG}|{_INTEGER}|{_FLOAT})?"
 )
-_COMMENT = re.compile(r"/\*|\*/")
 #: A line of `line_marker`.
 _MARKER = re.compile(rf'(?<![^{LINE_BREAKS}])//#line (\d{{1,9}}) "([^"{LINE_BREAKS}]*)"(?=[{LINE_BREAKS}])')
 _SYMBOLS = frozenset("()[]{}<>,;:.@=!&|^~+-*/%")
@@ -121,7 +120,9 @@ def tokens(source: Source) -> list[Token]:
             at = skipped.end()
             continue
         if text.startswith("/*", at):
-            at = _end_of_comment(source, at)
+            start, at = at, end_of_comment(text, at)
+            if not at:
+                raise source.error(start, "this comment has no end; expected '*/'")
             continue
         match = _WORD.match(text, at)
         if match and match.group().isidentifier():
@@ -147,19 +148,6 @@ def _hint(character: str) -> str:
     if character == "#":
         return "; a directive is the first of its line, and a macro is written as NAME, not as #NAME or #{NAME}"
     return ""
-
-
-def _end_of_comment(source: Source, start: int) -> int:
-    """Return the end of a block comment. Block comments nest."""
-    depth, at = 0, start
-    while True:
-        mark = _COMMENT.search(source.text, at)
-        if mark is None:
-            raise source.error(start, "this comment has no end; expected '*/'")
-        at = mark.end()
-        depth += 1 if mark.group() == "/*" else -1
-        if not depth:
-            return at
 
 
 def _mark_templates(found_tokens: list[Token]) -> None:

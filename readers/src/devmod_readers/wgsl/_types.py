@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from devmod.backend import IMAGE_FORMATS
+from devmod.errors import CompileError
+from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
 from devmod_readers.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
-from devmod_readers.wgsl._values import Unknown, shown_value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devmod.errors import CompileError
-    from devmod_readers.wgsl._parse import Declaration, Expression, WgslModule
-    from devmod_readers.wgsl._tokens import Source
-    from devmod_readers.wgsl._values import Values
-
+from devmod_readers.wgsl._tokens import Source
+from devmod_readers.wgsl._values import Unknown, Values, shown_value
 
 SCALAR, VECTOR, MATRIX, ATOMIC = "scalar", "vector", "matrix", "atomic"
 ARRAY, STRUCT, IMAGE, SAMPLER, OTHER = "array", "struct", "image", "sampler", "other"

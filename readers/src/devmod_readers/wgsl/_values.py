@@ -8,20 +8,16 @@ from __future__ import annotations
 import math
 import operator
 import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from devmod.errors import CompileError
+from devmod_readers.wgsl._parse import Expression, WgslModule
 from devmod_readers.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, OVERRIDES, SCALARS, SUFFIXES
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from devmod.errors import CompileError
-    from devmod_readers.wgsl._parse import Expression, WgslModule
-
-    #: A type and a Python number. Types are WGSL's names; "int" and "float" are the abstract types. A vector or an array has the type
-    #: "values" and the tuple of its elements.
-    Value = tuple[str, Any]
+#: A type and a Python number. Types are WGSL's names; "int" and "float" are the abstract types. A vector or an array has the type
+#: "values" and the tuple of its elements.
+Value = tuple[str, Any]
 
 
 class Unknown(Exception):

@@ -240,9 +240,7 @@ def format_of(device: Device, dtype: str, shape: tuple[int, ...]) -> str:
             expected = "an array of height × width, or height × width × channels with 1, 2 or 4 channels"
             advice = "device.image(shape, format) and image.copy_from(array) for other images"
         raise ArgumentError(
-            f"image_from_numpy: expected {expected}, got {dtype} of the shape {shape}; use {advice}",
-            kind=device.kind,
-            argument="array",
+            f"image_from_numpy: expected {expected}, got {dtype} of the shape {shape}; use {advice}", kind=device.kind, argument="array"
         )
     return prefix + _DEFAULT_TYPES[dtype]
 

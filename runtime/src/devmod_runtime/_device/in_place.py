@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from threading import RLock
 
 from devmod.errors import DevmodError
-from devmod_runtime._device.host import address_of
+from devmod_runtime._device.host import HostView, address_of
 from devmod_runtime._fork import fork_safe
 from devmod_runtime._uninterrupted import start_uninterrupted
 
@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_runtime._device.host import HostView
     from devmod_runtime._device.stream import Stream
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from devmod.backend import PipelineConstant
 from devmod.errors import LaunchError
-from devmod_runtime._launch.arguments import SHARED_MEMORY
-from devmod_runtime._launch.launcher import LaunchConfig
+from devmod_runtime._launch.arguments import SHARED_MEMORY, Signature
+from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
 from devmod_runtime._launch.scalars import explain_not_int
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from devmod.backend import PipelineConstant
-    from devmod_runtime._launch.arguments import Signature
-    from devmod_runtime._launch.launcher import Kernel, Launcher
-
-    Dims = int | Sequence[int] | None
+Dims = int | Sequence[int] | None
 
 _MAX = 2**63 - 1
 _NO_CLUSTERS = ((1, 1, 1), (1, 1, 1))

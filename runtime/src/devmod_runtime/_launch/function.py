@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from _weakref import ref
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn, Self
 
 from devmod import device as find_device
 from devmod._plugins.devices import VARIABLE, default_device
@@ -24,9 +24,9 @@ from devmod.backend import LAUNCH_KEYWORDS, Once, constants_of, environment_text
 from devmod.errors import ArgumentError, FormatError, LaunchError, did_you_mean, list_names
 from devmod_runtime import _fork
 from devmod_runtime._device.device import Device
-from devmod_runtime._device.stream import entered, is_in_stream
+from devmod_runtime._device.stream import Stream, entered, is_in_stream
 from devmod_runtime._fork import check_driver
-from devmod_runtime._launch.arguments import Signature
+from devmod_runtime._launch.arguments import Argument, Signature
 from devmod_runtime._launch.call import DEVICE_KEY, HostCall, KernelCall, variables
 from devmod_runtime._launch.config import LaunchConfigReader
 from devmod_runtime._launch.opening import Opening, keep
@@ -37,12 +37,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Signature as PythonSignature
-    from typing import Any, NoReturn, Self
 
     from devmod import FunctionInfo, Interface, Origin
     from devmod.backend import Binary
-    from devmod_runtime._device.stream import Stream
-    from devmod_runtime._launch.arguments import Argument
     from devmod_runtime._launch.launcher import Kernel, LaunchConfig, Launcher
     from devmod_runtime._launch.order import Plan
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 from itertools import accumulate
 from keyword import iskeyword
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from devmod import Member
+from devmod import Local, Member, Param
 from devmod._values.param import check_members, is_value, kind_text, members_by_value, type_text
 from devmod.backend import LAUNCH_KEYWORDS, ConversionError, parse_dtype
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names, quote_name
-from devmod_runtime._launch.arguments import AddressBlock, BlockBytes
+from devmod_runtime._launch.arguments import AddressBlock, Argument, BlockBytes, Signature
 from devmod_runtime._launch.scalars import AddressBytes, StructError, struct_packer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Parameter
-    from typing import Any
-
-    from devmod import Local, Param
-    from devmod_runtime._launch.arguments import Argument, Signature
 
     Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
     #: The steps for the arguments of calls with the same names: the number of arguments by position; the function that returns those by

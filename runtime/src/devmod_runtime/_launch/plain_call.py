@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from devmod import Local
 from devmod_runtime._device.device_array import DeviceArray
 from devmod_runtime._device.stream import current_stream, entered
-from devmod_runtime._launch.arguments import BlockBytes
+from devmod_runtime._launch.arguments import Argument, BlockBytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Function
-    from devmod_runtime._launch.arguments import Argument
 
 #: The value of a parameter that a call omits. Compared by identity: arrays compare their elements.
 MISSING = object()

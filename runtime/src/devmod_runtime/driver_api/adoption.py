@@ -12,8 +12,8 @@ from ctypes import c_int64
 from devmod.backend import ConversionError, array_bytes, dtype_name, parse_dtype
 from devmod.errors import ArgumentError
 from devmod_runtime import DeviceArray, read_capsule
-from devmod_runtime.driver_api.api import DEVICE, HOST, PER_THREAD_STREAM, DriverError
-from devmod_runtime.driver_api.device import DriverStream
+from devmod_runtime.driver_api.api import DEVICE, HOST, PER_THREAD_STREAM, Api, DriverError
+from devmod_runtime.driver_api.device import DriverDevice, DriverStream
 from devmod_runtime.driver_api.handles import Memory
 
 TYPE_CHECKING = False
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Image, Stream
-    from devmod_runtime.driver_api.api import Api
-    from devmod_runtime.driver_api.device import DriverDevice
 
     Adopted = tuple[DeviceArray, Stream | None]
     AdoptedImage = tuple[Image, Stream | None]
@@ -108,14 +106,7 @@ class Adoption:
         return array, stream
 
     def array(
-        self,
-        device: DriverDevice | None,
-        address: int,
-        shape: tuple[int, ...],
-        dtype: str,
-        owner: object,
-        *,
-        read_only: bool = False,
+        self, device: DriverDevice | None, address: int, shape: tuple[int, ...], dtype: str, owner: object, *, read_only: bool = False
     ) -> DeviceArray:
         """Return the array over memory that `check_pointer` accepts. Without a device, it is on the device of the address."""
         if array_bytes(parse_dtype(dtype), shape) == 0:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import repeat
 from math import prod
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from devmod._values.dtypes import describe_value
 from devmod.backend import COOPERATIVE_TAG, ConversionError, array_bytes, parse_dtype
 from devmod.errors import ArgumentError, DevmodError, FormatError, LaunchError, describe_error
 from devmod_readers.parameters import follower_numbers, group_values
-from devmod_runtime import BuildLauncher, Kernel
+from devmod_runtime import BuildLauncher, Kernel, LaunchConfig
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverStream
 from devmod_runtime.driver_api.driver import ParameterBlock
@@ -19,10 +19,8 @@ from devmod_runtime.driver_api.driver import ParameterBlock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
     from devmod import Device, FunctionInfo, Param, Stream
-    from devmod_runtime import LaunchConfig
     from devmod_runtime.driver_api.adoption import Adopted, AdoptedImage, Adoption
     from devmod_runtime.driver_api.binaries import LoadedBinary
 

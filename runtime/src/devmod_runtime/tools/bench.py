@@ -272,12 +272,7 @@ class Combination(NamedTuple):
     block: Dims
 
     def measurement(
-        self,
-        device: str,
-        times: Sequence[float] = (float("nan"),) * 3,
-        gb_per_s: float | None = None,
-        clock: str = "",
-        problem: str = "",
+        self, device: str, times: Sequence[float] = (float("nan"),) * 3, gb_per_s: float | None = None, clock: str = "", problem: str = ""
     ) -> Measurement:
         """Return its row."""
         sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -287,10 +282,7 @@ class Combination(NamedTuple):
 
 
 def combinations(
-    functions: Sequence[tuple[str, str]],
-    devices: Sequence[Device | str | None],
-    sizes: Mapping[str, Sequence[int]],
-    blocks: Sequence[Dims],
+    functions: Sequence[tuple[str, str]], devices: Sequence[Device | str | None], sizes: Mapping[str, Sequence[int]], blocks: Sequence[Dims]
 ) -> list[Combination]:
     """Return the combinations in the order of the rows."""
     each_size = [dict(zip(sizes, values, strict=True)) for values in product(*sizes.values())]

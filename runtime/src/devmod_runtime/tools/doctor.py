@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any
 from zlib import decompress
 
 from pluggy import HookimplMarker
 
-from devmod import FunctionInfo, Interface, Param
+from devmod import FunctionInfo, Interface, Module, Param
 from devmod import device as find_device
 from devmod._plugins.devices import device_label, probe
 from devmod._plugins.registry import local_kinds
 from devmod.backend import GRID_TAGS, create_own, load_stored
 from devmod.errors import DevmodError, ToolchainNotFoundError, describe_error
 from devmod.worker import answer_items, answers
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from devmod import Module
 
 #: For a kernel on one device, in seconds.
 _TIMEOUT = 30

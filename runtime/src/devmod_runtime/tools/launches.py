@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from traceback import format_exception
+from typing import Any
 
+from devmod import Module
 from devmod._cli._describe import open_file
 from devmod._plugins.registry import local_kinds
 from devmod.backend import walk
 from devmod.commands import STDIN, error_text, show_warning, standard_input
 from devmod.errors import CompileError
-from devmod.worker import answer_items, answers
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from devmod import Module
-    from devmod.worker import End
+from devmod.worker import End, answer_items, answers
 
 #: What usually ends a process so, by the exit status; None: it takes too long.
 _CAUSES = {

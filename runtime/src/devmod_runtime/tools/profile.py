@@ -12,12 +12,13 @@ import os
 import threading
 import warnings
 from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
 from math import inf
 from threading import get_ident
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
 from devmod import Local
@@ -32,14 +33,7 @@ from devmod_runtime._fork import fork_safe
 from devmod_runtime._launch.function import Function
 from devmod_runtime._launch.opening import Opening
 from devmod_runtime._program.function import ProgramFunction
-from devmod_runtime.tools.observed import replaced
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any, Self
-
-    from devmod_runtime.tools.observed import Methods
+from devmod_runtime.tools.observed import Methods, replaced
 
 #: The methods of a device that copy and return when the copy is done. The stream is the last argument, and the bytes are the one before.
 _COPIES = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from time import perf_counter
+from typing import Any
 
+from devmod import Function, Module, profile
 from devmod import device as find_device
-from devmod import profile
 from devmod._plugins.devices import device_label
 from devmod.errors import ArgumentError, did_you_mean, list_names
 from devmod_runtime.tools.difference import Difference, worst_difference
@@ -14,6 +16,7 @@ from devmod_runtime.tools.dimensions import warn_of_dimensions
 from devmod_runtime.tools.guard import guarded_twice
 from devmod_runtime.tools.inputs import (
     PICTURES,
+    Arguments,
     arguments_of,
     call_once,
     on_device,
@@ -25,14 +28,6 @@ from devmod_runtime.tools.inputs import (
 )
 from devmod_runtime.tools.launches import open_modules
 from devmod_runtime.tools.profile import duration_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
-
-    from devmod import Function, Module
-    from devmod_runtime.tools.inputs import Arguments
 
 
 def launcher(settings: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -100,11 +95,7 @@ def _run(module: Module, options: Mapping[str, Any]) -> dict[str, Any]:
         expected_array = wanted[name] / 255 if is_scaled else wanted[name]
         differences[name] = worst_difference(name, result, expected_array, options["rtol"], options["atol"])
         report["expected"][name] = {"file": path, **_plain(differences[name])}
-    return {
-        "report": report,
-        "lines": list(_lines(report, differences)),
-        "agrees": not any(each.is_error for each in differences.values()),
-    }
+    return {"report": report, "lines": list(_lines(report, differences)), "agrees": not any(each.is_error for each in differences.values())}
 
 
 def _check_name(function: Function, name: str, call: Arguments) -> None:

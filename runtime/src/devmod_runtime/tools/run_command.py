@@ -21,12 +21,9 @@ from devmod.commands import (
     quiet_drivers,
 )
 from devmod.errors import DevmodError
+from devmod.worker import End
 from devmod_runtime.tools.inputs import check_output, read_counts, split_assignments
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod.worker import End
 
 VALUES = """\b
 A VALUE is one of:

@@ -33,12 +33,7 @@ __all__ = ["assert_kernel"]
 
 
 def assert_kernel(
-    f: Function,
-    reference: Callable[..., Any],
-    cases: Iterable[Mapping[str, Any]],
-    *,
-    rtol: float | None = None,
-    atol: float = 0.0,
+    f: Function, reference: Callable[..., Any], cases: Iterable[Mapping[str, Any]], *, rtol: float | None = None, atol: float = 0.0
 ) -> None:
     """Call a kernel with each case, and compare its arrays with those of a reference.
 

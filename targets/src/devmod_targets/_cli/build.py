@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -57,16 +58,13 @@ def command(
     workers: int | None,
     cache: str | None,
     no_cache: bool,
-    dask: str,
-    or_local: bool,
     compress: str | None,
     with_sources: bool,
-    partial: bool,
     strict: bool,
-    allow_python: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
+    **options: Any,
 ) -> int:
     """Build the kernels of MANIFEST for its targets into one file. No device, driver or runtime is needed.
 
@@ -93,17 +91,7 @@ def command(
                 print_table(("kernel", "source", "target", "status"), rows)
             return 0
         progress = progress_for(plan.manifest.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
-        result = build_plan(
-            plan,
-            output,
-            workers,
-            cache=place,
-            dask=dask,
-            or_local=or_local,
-            partial=partial,
-            allow_python=allow_python,
-            progress=progress,
-        )
+        result = build_plan(plan, output, workers, cache=place, progress=progress, **options)
         _show(result, quiet=quiet, as_json=as_json)
         return 1 if result.failures else 0
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from devmod import FunctionInfo, Interface, Origin, Param
 from devmod.backend import DYNAMIC_SHARED_MEMORY, GRID_TAGS, array_bytes, escape, parse_dtype, tag_problem
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names
-from devmod_readers.parameters import follower_numbers, group_values
-from devmod_targets.authoring._request import Payload
+from devmod_readers.parameters import Group, follower_numbers, group_values
+from devmod_targets.authoring._request import CompileRequest, Payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from devmod import Member, TargetSpec
-    from devmod_readers.parameters import Group
     from devmod_readers.reflection import ReflectedFunction
-    from devmod_targets.authoring._request import CompileRequest
     from devmod_targets.authoring._source import SelfContainedSource
 
 #: The limit on the members of structs in the interfaces of one payload, each of which may be repeated for each function.

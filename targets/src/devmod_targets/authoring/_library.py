@@ -9,17 +9,15 @@ import json
 import os
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devmod.errors import CompileError
 from devmod.worker import IdleWorkers, Worker, can_start_python, search_path
 from devmod_targets._executables import package_folders
 from devmod_targets.authoring import _process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 #: The processes that wait for a request. Each takes 40 MB or more, and sources of strangers may have many versions.
 IDLE: IdleWorkers[Worker] = IdleWorkers(8)

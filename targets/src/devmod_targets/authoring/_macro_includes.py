@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 
 from devmod.backend import find_spec
 from devmod.errors import ToolchainNotFoundError
 from devmod_targets._included import macro_values
+from devmod_targets.authoring._request import CompileRequest
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, load_libclang
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from devmod_targets.authoring._request import CompileRequest
 
 #: CXTranslationUnit_DetailedPreprocessingRecord, _SkipFunctionBodies and _KeepGoing (after a missing file).
 _OPTIONS = 0x1 | 0x40 | 0x200

@@ -7,12 +7,10 @@ const, no ``__restrict__`` of a parameter, and no sizes of structs.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    _Item = TypeVar("_Item")
+_Item = TypeVar("_Item")
 
 
 #: The builtin types: C++'s name, and the type of devmod on a GPU ("" if it has none).

@@ -18,20 +18,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from devmod.errors import FormatError, list_names
+from devmod.errors import CompileError, FormatError, list_names
 from devmod_readers.options import OPTIONS_LINE, option_problem, split_options
 from devmod_targets._included import UNKNOWN_FILE
 from devmod_targets._text import decode_source
 from devmod_targets.authoring._macro_includes import MacroIncludes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from devmod.errors import CompileError
-    from devmod_targets.authoring._request import CompileRequest
-
+from devmod_targets.authoring._request import CompileRequest
 
 _DEFINED = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
-from devmod_readers.reflection import MemberType, describe_members, with_members
+from devmod_readers.reflection import MemberType, ReflectedFunction, describe_members, with_members
 from devmod_readers.variables import read_variables
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type, lane_type, load_libclang, type_kind
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from devmod import Member, TargetSpec
-    from devmod_readers.reflection import ReflectedFunction
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_build import ClangOptions
 

@@ -55,14 +55,7 @@ _DTYPES = {
 }
 #: The elements of the vectors in the headers of CUDA and HIP, by the start of a vector's name: ``uchar4``, ``float2``.
 VECTOR_ELEMENTS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
+    **{f"{u}{name}": f"{u}int{bits}" for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)) for u in ("", "u")},
     "float": "float32",
     "double": "float64",
 }

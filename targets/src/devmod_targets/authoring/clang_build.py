@@ -16,14 +16,13 @@ from devmod.errors import ToolchainNotFoundError, compile_error
 from devmod_targets.authoring._process import dependencies, digests_of, own_environment, run_program
 from devmod_targets.authoring._source import options_and_defines
 from devmod_targets.authoring.instances import FILE, expression_error
-from devmod_targets.authoring.zig import find_zig, toolchain
+from devmod_targets.authoring.zig import LibraryHeaders, find_zig, toolchain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from devmod import FunctionInfo, TargetSpec
     from devmod_targets.authoring._request import CompileRequest
-    from devmod_targets.authoring.zig import LibraryHeaders
 
 
 # -- clang and lld for devices: those of the wheel ziglang, or those that the user names. No other clang is searched for.
@@ -361,14 +360,7 @@ class ClangBuild:
     """
 
     def __init__(
-        self,
-        request: CompileRequest,
-        toolchain: LlvmToolchain,
-        language: str,
-        headers: Mapping[str, str],
-        folder: str,
-        *,
-        ending: str = "",
+        self, request: CompileRequest, toolchain: LlvmToolchain, language: str, headers: Mapping[str, str], folder: str, *, ending: str = ""
     ) -> None:
         self._request, self._toolchain, self._language, self._headers, self._folder = request, toolchain, language, headers, folder
         self._ending = ending
@@ -427,19 +419,8 @@ class ClangBuild:
 
     def bitcode(self) -> bytes:
         """Return the result of `llvm_ir` as bitcode."""
-        arguments = [
-            "-x",
-            "ir",
-            "-Wno-override-module",
-            "-Xclang",
-            "-disable-llvm-passes",
-            "-emit-llvm",
-            "-c",
-            "devmod.ll",
-            "-o",
-            "devmod.bc",
-        ]
-        self._step(self._toolchain.clang, arguments)
+        arguments = "-x ir -Wno-override-module -Xclang -disable-llvm-passes -emit-llvm -c devmod.ll -o devmod.bc"
+        self._step(self._toolchain.clang, arguments.split())
         return Path(self._folder, "devmod.bc").read_bytes()
 
     def link(self, flags: Sequence[str], link_flags: Sequence[str]) -> bytes:
@@ -550,7 +531,7 @@ class ClangBuild:
     @cached_property
     def files(self) -> dict[str, str]:
         """The SHA-256 of each user header that clang has read, by its path (`Payload.files`). Known after `link`."""
-        unknown = ["a file that assembly names"] if removes_guard(self._assembly) else []
+        unknown = ["a file that assembly names"] if _REMOVES.search(self._assembly) else []
         text = ""
         if self._language in _PREPROCESSED:
             try:
@@ -643,18 +624,13 @@ def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
 
 _DIRECTIVES = (".include", ".incbin")
 _REFUSED = re.compile(r"error: devmod: (\.\w+)\n")
-#: The directives that remove the guard.
+#: The directives that remove the guard, so that the files that the assembly reads are unknown.
 _REMOVES = re.compile(rb"purgem|macros_off", re.IGNORECASE)
 
 
 def guarded(text: bytes, name: str) -> bytes:
     """Return assembly after the guard. The messages of the assembler have the lines of the text."""
     return _guard() + b'# 1 "%s"\n' % name.encode() + text
-
-
-def removes_guard(text: bytes) -> bool:
-    """Return whether assembly may remove the guard, so that the files that it reads are unknown."""
-    return _REMOVES.search(text) is not None
 
 
 def check_guard(request: CompileRequest, output: str, name: str) -> None:

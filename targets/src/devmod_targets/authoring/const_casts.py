@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from devmod import Param
 from devmod_readers.uses import bits, transitive_parts
-from devmod_targets.authoring.clang import lane_type, type_kind
+from devmod_targets.authoring.clang import Libclang, lane_type, type_kind
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from devmod import Param
-    from devmod_targets.authoring.clang import Libclang
-
-    #: A parameter, by the function's name and its number; or a variable, by the hash of its declaration.
-    _Place = tuple[str, int] | int
+#: A parameter, by the function's name and its number; or a variable, by the hash of its declaration.
+_Place = tuple[str, int] | int
 
 #: A cast to a pointer or reference, or the name of a type that may be one.
 _CAST = re.compile(r"[*&]\s*(?:(?:const|volatile|restrict|__restrict(?:__)?)\s*)*[)>]|\b(?:typedef|using)\b")

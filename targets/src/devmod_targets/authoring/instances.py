@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from devmod.errors import CompileError, list_names
 from devmod_targets.authoring._mangled import parse_function
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from devmod_targets.authoring.clang import Libclang
+from devmod_targets.authoring.clang import Libclang
 
 #: The file of the variables, in the compiler's messages.
 FILE = "name_expressions="

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod_readers.reflection import ReflectedFunction
 from devmod_readers.uses import users_of
 from devmod_targets._text import split_arguments
+from devmod_targets.authoring import CompileRequest
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from devmod_targets.authoring import CompileRequest
-
-    #: The size and the alignment of each argument in the binary, and the fixed block of threads.
-    BinaryKernel = tuple[Sequence[tuple[int, int]], tuple[int, int, int] | None]
+#: The size and the alignment of each argument in the binary, and the fixed block of threads.
+BinaryKernel = tuple[Sequence[tuple[int, int]], tuple[int, int, int] | None]
 
 _SYMBOL = r'@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[-\w$.]+))'
 _GLOBAL = re.compile(_SYMBOL)

@@ -7,15 +7,13 @@ version of the wheel alone. Nothing is written to the wheel's folder or to the h
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from devmod.backend import temporary_folder
 from devmod.errors import ToolchainNotFoundError, not_installed
 from devmod_targets._executables import library_folders, package_folders, version
 from devmod_targets.authoring._process import own_environment, run_program
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["LibraryHeaders", "ZigResult", "find_zig", "library_headers", "run_zig", "toolchain"]
 
@@ -71,12 +69,7 @@ def library_headers(zig: str, processor: str) -> LibraryHeaders:
 
 
 def run_zig(
-    arguments: Sequence[str],
-    files: Mapping[str, bytes],
-    output: str = "",
-    *,
-    kind: str,
-    distribution: str = "ziglang",
+    arguments: Sequence[str], files: Mapping[str, bytes], output: str = "", *, kind: str, distribution: str = "ziglang"
 ) -> ZigResult:
     """Run one of zig's programs on files, in a temporary folder that contains nothing else.
 

@@ -16,10 +16,10 @@ from devmod_targets._executables import file_digest
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
-from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.closure import Closure, SourceTree, closure_of
 from devmod_targets.build.document import ManifestError
 from devmod_targets.build.error_texts import bundle_text
-from devmod_targets.build.plan import check_functions, check_main, plan_of
+from devmod_targets.build.plan import Job, Plan, check_functions, check_main, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, Outcome, result_of
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
     from devmod import Module
     from devmod_targets.build.cache import Entries
-    from devmod_targets.build.closure import Closure
     from devmod_targets.build.cluster import Cluster
     from devmod_targets.build.manifest import Manifest
-    from devmod_targets.build.plan import Job, Plan
 
     #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
     _Compiles = tuple[list[list["Task"]], Iterator[tuple[int, Outcome]]]
@@ -106,15 +104,7 @@ def build_manifest(
     """
     plan = plan_of(read_manifest(manifest), targets, strict=strict)
     return build_plan(
-        plan,
-        output,
-        workers,
-        cache=cache,
-        dask=dask,
-        or_local=or_local,
-        partial=partial,
-        allow_python=allow_python,
-        progress=progress,
+        plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, allow_python=allow_python, progress=progress
     )
 
 

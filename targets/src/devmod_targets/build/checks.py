@@ -13,6 +13,7 @@ from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
 from devmod_targets._compilers import architecture_problem, chosen_sources, languages_of, other_choice, owner_of, takes
 from devmod_targets.build.matrix import (
+    Use,
     covers,
     describe_languages,
     kernel_macro_mistakes,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from devmod import TargetSpec
     from devmod_targets.build.document import Document, KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
-    from devmod_targets.build.matrix import Use
 
 #: Languages of compilers' output. Several kinds take them, and a file is for one kind.
 _LOW_LEVEL = ("ll", "bc", "s", "o")

@@ -12,20 +12,18 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+from collections.abc import Iterable, Mapping, Sequence
 from errno import EINVAL
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from devmod.backend import open_regular
 from devmod.errors import CompileError
 from devmod_targets._executables import state_from_stat, state_of
 from devmod_targets._included import IncludedNames, imported_names, included_names, macro_files
 from devmod_targets._text import decode_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 #: The first bytes of sources that are no text: SPIR-V, LLVM bitcode, ELF objects.
 _BINARY = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03", b"BC\xc0\xde", b"\x7fELF")

@@ -7,14 +7,13 @@ import os
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devmod import load_from_bytes
+from devmod import Module, load_from_bytes
 from devmod.backend import array_bytes, dtype_name_of, open_regular, parse_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from devmod import Module
     from devmod.backend import Binary
     from devmod_targets.build.manifest import Constants, ConstantsFile
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from devmod.backend import DiskCache, escape
 from devmod.commands import annotate, echo_lines
-from devmod.errors import with_log
+from devmod.errors import DevmodError, with_log
+from devmod_targets.build.plan import Job
 from devmod_targets.build.progress import Progress
-from devmod_targets.build.result import UNVALIDATED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from devmod.errors import DevmodError
-    from devmod_targets.build.plan import Job
-    from devmod_targets.build.result import Failure, JobResult
-
+from devmod_targets.build.result import UNVALIDATED, Failure, JobResult
 
 #: The title of annotations that are about no compile.
 _TITLE = "devmod build"

@@ -7,16 +7,14 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from devmod.backend import file_name, open_regular
 from devmod.errors import FormatError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    KeyPath = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 MANIFEST_NAME = "devmod.toml"

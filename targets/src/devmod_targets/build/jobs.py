@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import devmod
 from devmod import Target
@@ -16,13 +16,11 @@ from devmod.backend import temporary_folder
 from devmod.errors import CompileError, DevmodError, describe_error
 from devmod.plugins import lookup
 from devmod_targets.authoring import CompilerReport
+from devmod_targets.build.closure import Closure
+from devmod_targets.build.plan import Job
 from devmod_targets.build.result import UNVALIDATED, Outcome
 from devmod_targets.build.toolchains import toolchain_of
 from devmod_targets.compilation import compile_source, files_read, validation_of
-
-if TYPE_CHECKING:
-    from devmod_targets.build.closure import Closure
-    from devmod_targets.build.plan import Job
 
 #: Recording warnings changes a table of the whole process.
 _lock = Lock()

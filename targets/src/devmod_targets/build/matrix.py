@@ -10,13 +10,12 @@ from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError, list_names
 from devmod.targets import KINDS
 from devmod_targets._compilers import chosen_sources, variants_of
-from devmod_targets.build.document import key_text, read_document
+from devmod_targets.build.document import KeyPath, key_text, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from devmod import Target, TargetSpec
-    from devmod_targets.build.document import KeyPath
     from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
 
 

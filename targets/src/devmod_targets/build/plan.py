@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from devmod import Target
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod_targets._compilers import MAIN_SYMBOLS
-from devmod_targets.build.matrix import covers, kernel_variants, macro_notes, shared_sections, stale_skips, uses_of
+from devmod_targets.build.matrix import Use, covers, kernel_variants, macro_notes, shared_sections, stale_skips, uses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from devmod import Module
     from devmod_targets.build.manifest import Aliases, Blocks, Define, Locals, Manifest, Source
-    from devmod_targets.build.matrix import Use
 
 
 class Job(NamedTuple):

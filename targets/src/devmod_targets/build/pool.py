@@ -14,10 +14,11 @@ import sys
 import tempfile
 from base64 import b64decode, b64encode
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devmod.backend import temporary_folder
 from devmod.worker import Worker, answer_writer, can_start_python
@@ -25,10 +26,7 @@ from devmod_targets.build.plan import Job
 from devmod_targets.build.result import Outcome
 from devmod_targets.build.threads import Threads
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    _Results = queue.SimpleQueue[tuple[int, Outcome | BaseException]]
+_Results = queue.SimpleQueue[tuple[int, Outcome | BaseException]]
 
 #: How often a job is started before its worker's death counts as the job's failure.
 _STARTS = 3

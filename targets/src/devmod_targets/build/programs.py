@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
+from devmod import Module
 from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.programs import Program, check_names, gradient_of
-from devmod_targets.build.document import ManifestError, read_document
+from devmod_targets.build.document import KeyPath, ManifestError, read_document
+from devmod_targets.build.manifest import Manifest, ProgramEntry
 from devmod_targets.programs import Parts, parse_program
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from devmod import Module
-    from devmod_targets.build.document import KeyPath
-    from devmod_targets.build.manifest import Manifest, ProgramEntry
 
 
 def check_programs(entries: Sequence[ProgramEntry], add: Callable[[KeyPath, str], None]) -> None:

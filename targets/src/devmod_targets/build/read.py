@@ -6,24 +6,18 @@ import json
 import os
 import posixpath
 import re
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devmod.backend import COMPRESS_LEVELS
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 from devmod.plugins import shared_scan
 from devmod_targets._compilers import SUBGROUP_SIZES
 from devmod_targets.build.checks import Checks
-from devmod_targets.build.document import ManifestError, read_document
-from devmod_targets.build.manifest import Constants, ConstantsFile, KernelEntry, Manifest, ProgramEntry, Section, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from devmod_targets.build.document import Document, KeyPath
-    from devmod_targets.build.manifest import Aliases, Define
-
+from devmod_targets.build.document import Document, KeyPath, ManifestError, read_document
+from devmod_targets.build.manifest import Aliases, Constants, ConstantsFile, Define, KernelEntry, Manifest, ProgramEntry, Section, Source
 
 #: Keys of a kernel that are not for all kernels.
 _KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local", "subgroup")

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from devmod import Module
 from devmod.backend import walk
 from devmod.errors import CompileError, with_log
 from devmod_targets.build.error_texts import kernel_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod import Module
-    from devmod_targets.build.plan import Job
-
+from devmod_targets.build.plan import Job
 
 #: The start of the report of a source that no validator checked.
 UNVALIDATED = "not validated: "

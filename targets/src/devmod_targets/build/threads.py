@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from queue import Queue
 from threading import Thread
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 
 class Threads:

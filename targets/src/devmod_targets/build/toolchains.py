@@ -10,6 +10,7 @@ import glob
 import os
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 
@@ -31,12 +32,7 @@ from devmod_targets._executables import (
 from devmod_targets._text import header_files
 from devmod_targets.build.closure import SystemHeaders
 from devmod_targets.build.matrix import suffix_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from devmod_targets.build.plan import Job
+from devmod_targets.build.plan import Job
 
 _CLANG = ("libclang",)
 _NVIDIA = (

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from devmod import Origin
+from devmod import FunctionInfo, Origin
 from devmod.backend import compile_error
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError, list_names, not_installed
 from devmod.targets.cuda import SPEC
 from devmod.targets.cuda.architecture import architecture, rank
-from devmod_readers.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
-from devmod_targets.authoring import Payload, merge_declared
+from devmod_readers.nvidia import KernelEntry, check_declared, fatbin_members, read_cubin, read_ptx
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
 from devmod_targets.cuda.nvrtc import diagnostics, read_reports
 from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_shared_memory, without_types
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from devmod import FunctionInfo
-    from devmod_readers.nvidia import KernelEntry
-    from devmod_targets.authoring import CompileRequest
-
 
 _READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
 _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")

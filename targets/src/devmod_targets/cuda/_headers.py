@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from devmod.errors import pip_install
 from devmod_targets._text import header_files
 from devmod_targets.authoring.hip_names import renaming_header
 from devmod_targets.cuda import _wheels
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _DEFINE = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from devmod import Origin
 from devmod.backend import compile_error
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import read_ptx
-from devmod_targets.authoring import Payload, merge_declared, options_and_defines
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.llvm_signatures import ir_kernels
-from devmod_targets.authoring.zig import run_zig, toolchain
+from devmod_targets.authoring.zig import ZigResult, run_zig, toolchain
 from devmod_targets.cuda._checks import unresolved_function
 from devmod_targets.cuda.signatures.declared import with_entry, with_shared_memory
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring.zig import ZigResult
 
 DISTRIBUTION = "devmod-core[build-llvm]"
 _LANGUAGE = "LLVM IR"

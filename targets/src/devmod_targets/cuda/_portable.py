@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_readers.options.cuda import writes_folders
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._headers import headers_in_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def compile_portable(text: str, name: str, options: Sequence[str], name_expressions: Sequence[str]) -> nvrtc.Program:

@@ -7,12 +7,10 @@ have the dimensions and the type of the results, also where an inlined function 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from devmod import Param
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TEXTURE, SURFACE = "cudaTextureObject_t", "cudaSurfaceObject_t"
 #: The types of images by PTX's geometry.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from devmod import Origin, Target
+from devmod import FunctionInfo, Origin, Target
 from devmod.errors import CompileError
 from devmod.targets.cuda import SPEC
 from devmod_readers.options.cuda import check_options, check_values, writes_folders
@@ -26,16 +26,14 @@ from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda.nvrtc import clock_error, diagnostics, read_reports
 from devmod_targets.cuda.signatures.declared import with_shared_memory
 from devmod_targets.cuda.signatures.reader import own_kernels, read_early, read_functions
-from devmod_targets.cuda.signatures.source import DIALECT
+from devmod_targets.cuda.signatures.source import DIALECT, SourceKernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
-    from devmod import FunctionInfo
     from devmod_targets.cuda.nvcc import PreprocessedSource
-    from devmod_targets.cuda.signatures.source import SourceKernels
 
 
 _CLOCK = r"\b__(?:DATE|TIME|TIMESTAMP)__\b"
@@ -280,8 +278,7 @@ def payload_format(target: Target) -> str:
         )
     if fmt == "cuda" and compiler_of(target) == "nvcc":
         raise CompileError(
-            f"the target {str(target)!r} keeps the source, which the receiver compiles with NVRTC; leave out -compiler=nvcc",
-            kind="cuda",
+            f"the target {str(target)!r} keeps the source, which the receiver compiles with NVRTC; leave out -compiler=nvcc", kind="cuda"
         )
     if fmt == "cuda" and len(target.archs) > 1:
         raise CompileError(

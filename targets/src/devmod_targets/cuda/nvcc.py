@@ -11,11 +11,12 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from devmod.backend import compile_error, find_program
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_installed
@@ -28,10 +29,6 @@ from devmod_targets.authoring.instances import FILE, expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import hip_headers, missing_header
 from devmod_targets.cuda.nvrtc import MISSING_HEADER, Program, clock_error, diagnostics, names_of_archs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
 
 __all__ = ["TITLE", "PreprocessedSource", "arch_names", "compile_program", "host_compiler", "include_folders", "toolchain", "version"]
 

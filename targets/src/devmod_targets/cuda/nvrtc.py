@@ -7,10 +7,11 @@ call the driver. It searches no folder of the system or of the current directory
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
@@ -19,10 +20,6 @@ from devmod_targets.authoring import line_directive
 from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import header_of, host_headers, missing_header, predefined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 __all__ = ["DISTRIBUTION", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
 

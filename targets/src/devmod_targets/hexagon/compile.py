@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
+from devmod import FunctionInfo
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon import SPEC
 from devmod_readers.elf import DYNAMIC_SYMBOLS, ElfFile
@@ -14,16 +16,9 @@ from devmod_targets.authoring._process import compiler_folder
 from devmod_targets.authoring._request import arch_hint
 from devmod_targets.authoring.c_functions import CFunctions
 from devmod_targets.authoring.clang import element_type
-from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, check_symbols, clang_options, take_flag
+from devmod_targets.authoring.clang_build import SAVE_TEMPS, ClangBuild, ClangOptions, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.authoring.zig import find_zig, library_headers
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from devmod import FunctionInfo
-    from devmod_targets.authoring.clang_build import ClangOptions
-
 
 #: The versions that clang supports.
 ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)

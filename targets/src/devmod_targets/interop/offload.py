@@ -9,6 +9,7 @@ from devmod.backend import find_spec
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.amdgpu import find_kernels, read_code_object
 from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
+from devmod_readers.offload import OffloadImage
 from devmod_readers.offload import read_images as read_images
 from devmod_targets.authoring import CompileRequest, merge_declared
 from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_entry, without_types
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from devmod import FunctionInfo
-    from devmod_readers.offload import OffloadImage
     from devmod_readers.reflection import ReflectedFunction
 
 

@@ -6,22 +6,17 @@ metadata. Triton's launcher passes pointers to scratch memory after the argument
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import devmod
 from devmod import Target
 from devmod.backend import COOPERATIVE_TAG, PROGRAMMATIC_TAG, create_own
 from devmod.errors import ArgumentError, FormatError, list_names
-from devmod_readers.nvidia import read_cubin, read_ptx
+from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
 from devmod_targets.authoring import Payload
 from devmod_targets.triton.signature import Slot, expand_signature
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from devmod_readers.nvidia import KernelEntry
-
 
 __all__ = ["compile", "load"]
 

@@ -11,21 +11,16 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import devmod
 from devmod import Member, Param
 from devmod.backend import array_bytes, open_regular, parse_dtype
 from devmod.errors import ArgumentError, FormatError, list_names, quote_name
-from devmod_readers.nvidia import read_cubin, read_ptx
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from devmod_readers.nvidia import KernelEntry
-
+from devmod_readers.nvidia import KernelEntry, read_cubin, read_ptx
 
 __all__ = ["array", "bounds", "load"]
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from devmod import Param
+from devmod import Member, Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError, compile_error
 from devmod.targets.metal import SPEC
 from devmod_readers.reflection import MAX_ARGUMENTS, ReflectedFunction, with_members
 from devmod_readers.uses import bits, transitive_parts
 from devmod_targets._text import header_text
+from devmod_targets.authoring import CompileRequest, SelfContainedSource
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.c_functions import declarations, is_in, record_members
 from devmod_targets.authoring.clang import (
@@ -35,12 +37,6 @@ from devmod_targets.authoring.clang import (
 )
 from devmod_targets.authoring.const_casts import may_cast, written_param, written_parameters
 from devmod_targets.authoring.instances import template_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from devmod import Member
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 
 def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str, ReflectedFunction], list[str], str]:
@@ -344,7 +340,7 @@ class KernelReader:
     ) -> None:
         self._library = library
         self._kinds = library.cindex.CursorKind
-        self._unit, self._name, self._open_functions = unit, name, open_functions
+        self._unit, self._name, self._text, self._open_functions = unit, name, text, open_functions
         self._unknown = LocationSet((MAIN, line, column) for line, column in unknown)
         self._names = Names(text)
         #: The names of types that clang has not laid out.
@@ -408,7 +404,7 @@ class KernelReader:
             if position is not None and element and not align and "x" not in element and element != "bfloat16":
                 self._constants[name] = PipelineConstant(name, element, position)
         elif type_.is_const_qualified() and type_kind(type_) in (5, 8, 9, 10, 13, 14, 16, 17, 18):
-            text = _VALUE.search(self._names.text(cursor.extent.start.offset, cursor.extent.end.offset))
+            text = _VALUE.search(self._text[cursor.extent.start.offset : cursor.extent.end.offset])
             if text:
                 self._numbers[name] = int(text[1])
 
@@ -460,7 +456,7 @@ class KernelReader:
                     param = written_param(param, (cursor.spelling, number), self._written)
                 arguments.append((table, index, type_name, param))
         extent = (pattern or cursor.get_definition() or cursor).extent
-        text = self._names.text(extent.start.offset, extent.end.offset)
+        text = self._text[extent.start.offset : extent.end.offset]
         arguments = [(table, index, kind, param.replace(extra=_sampled(param, text))) for table, index, kind, param in arguments]
         params = _order_arguments(arguments)
         self._check_indices(name, location, [param for _, param in params], any("function_constant" in value for _, value, _ in parameters))
@@ -616,10 +612,6 @@ class Names:
     def declare(self, name: str, start: int, end: int) -> None:
         """Add a declaration of a name, from `start` up to and without `end`."""
         self._spans.setdefault(name, []).append((start, end))
-
-    def text(self, start: int, end: int) -> str:
-        """Return a part of the program's text."""
-        return self._text[start:end]
 
     def end_of_statement(self, start: int) -> int:
         """Return the end of the statement that contains the position `start`."""

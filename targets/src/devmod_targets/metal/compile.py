@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
 from devmod import Origin
 from devmod.backend import find_program, temporary_folder
@@ -30,11 +31,6 @@ from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSourc
 from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring._request import target_format
 from devmod_targets.metal._reflect import HEADERS, read, version_option
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 #: The options that a receiver can pass to Metal's compiler (MTLCompileOptions).
 _RECEIVER_OPTIONS = re.compile(r"-std=(?:macos-|ios-)?metal[1-9]\.\d|-ffast-math|-fno-fast-math|-D.*")

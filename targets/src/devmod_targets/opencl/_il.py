@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from devmod import Origin
 from devmod.backend import FEATURES
 from devmod.errors import CompileError, FormatError
 from devmod.targets.opencl import SPEC
-from devmod_readers.spirv import read_imports, read_kernels, read_module
-from devmod_targets.authoring import Payload, merge_declared
+from devmod_readers.reflection import ReflectedFunction
+from devmod_readers.spirv import KernelArgument, SpirvModule, read_imports, read_kernels, read_module
+from devmod_targets.authoring import CompileRequest, Payload, SelfContainedSource, merge_declared
 from devmod_targets.authoring._declared import argument_bytes
 from devmod_targets.authoring.zig import run_zig
 from devmod_targets.opencl._definitions import define
 from devmod_targets.opencl._names import read_builtins, rename
 from devmod_targets.opencl.clang import ClangProgram, call_place, check_calls, compile_definitions
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from devmod_readers.reflection import ReflectedFunction
-    from devmod_readers.spirv import KernelArgument, SpirvModule
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
-
 
 #: Every device that takes SPIR-V takes this version. Some functions need a newer one, such as the shuffles of sub-groups.
 _VERSIONS = ("1.0", "1.4")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring._mangled import Parser, TypeNode, UnsupportedName
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DECLARE = re.compile(
     r'^declare [^@\n]*?(?P<result><\d+ x \w+>|target\("[\w.]+"\)|\w+)(?: addrspace\(\d\))? @(?P<symbol>[\w.$]+)\(', re.MULTILINE

@@ -7,10 +7,8 @@ compiled only with the feature (``#ifdef cl_khr_fp16``) needs nothing, unless it
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 
 class _Feature(NamedTuple):
@@ -27,8 +25,7 @@ class _Feature(NamedTuple):
 _SUBGROUPS = "subgroups"
 _FEATURES = {
     "fp16": _Feature(
-        re.compile(r"\b(?:half(?:2|3|4|8|16)?|as_half\d*|convert_half\w*|(?:read|write)_imageh|cl_khr_fp16)\b|\d[hH]\b"),
-        ("cl_khr_fp16",),
+        re.compile(r"\b(?:half(?:2|3|4|8|16)?|as_half\d*|convert_half\w*|(?:read|write)_imageh|cl_khr_fp16)\b|\d[hH]\b"), ("cl_khr_fp16",)
     ),
     "fp64": _Feature(
         re.compile(r"\b(?:double(?:2|3|4|8|16)?|as_double\d*|convert_double\w*|cl_khr_fp64)\b"), ("cl_khr_fp64", "__opencl_c_fp64")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from devmod.errors import CompileError, compile_error
 from devmod_targets._text import find_code, header_text
-from devmod_targets.authoring import warn_caller
-from devmod_targets.authoring.zig import run_zig, toolchain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
-    from devmod_targets.authoring.zig import ZigResult
-
+from devmod_targets.authoring import CompileRequest, SelfContainedSource, warn_caller
+from devmod_targets.authoring.zig import ZigResult, run_zig, toolchain
 
 _BASE = "opencl-c-base.h"
 _PROGRAM = "program.cl"
@@ -51,10 +45,7 @@ def _front_end(text: str, flags: Sequence[str], output: Sequence[str], *, are_de
     arguments += [
         *_UNOPTIMIZED,
         *([] if _EXTERN_INLINE.search(text) else ["-fgnu89-inline"]),
-        "-cl-no-stdinc",
-        "-nostdinc",
-        "-fno-ident",
-        "-fgnu-keywords",
+        *("-cl-no-stdinc", "-nostdinc", "-fno-ident", "-fgnu-keywords"),
     ]
     arguments += ["-Xclang", "-cl-ext=" + ",".join(f"+{name}" for name in (*_EXTENSIONS, *_WRITES, *_SUBGROUPS))]
     arguments += [] if are_definitions else ["-Xclang", "-fdeclare-opencl-builtins"]

@@ -6,8 +6,9 @@ import os
 import re
 import sys
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error, condition_hint
@@ -15,19 +16,15 @@ from devmod.targets.opencl import SPEC
 from devmod_readers.options.opencl import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import header_text
-from devmod_targets.authoring import CompileRequest, Payload, complete_source, include_hint, source_payload, warn_caller
+from devmod_targets.authoring import Payload, SelfContainedSource, complete_source, include_hint, source_payload, warn_caller
+from devmod_targets.authoring._mangled import BUILTINS
 from devmod_targets.authoring._open_block import OPENCL_FUNCTIONS, open_functions
-from devmod_targets.authoring._request import target_format
+from devmod_targets.authoring._request import CompileRequest, target_format
 from devmod_targets.authoring.c_functions import with_struct
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, element_type, load_libclang
 from devmod_targets.authoring.const_casts import written_param, written_parameters
 from devmod_targets.opencl._needs import find_needs
 from devmod_targets.opencl._samples import read_samples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from devmod_targets.authoring import SelfContainedSource
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -438,16 +435,9 @@ def _param(argument: Any) -> tuple[str, Param]:
 def _element_type(type_: Any) -> tuple[str, int]:
     """Return the same as `element_type`, with OpenCL's atomic types."""
     diagnostic, align = element_type(type_)
-    atomic = None if diagnostic else re.search(r"_Atomic\((?:unsigned )?\w+\)", type_.spelling)
-    return (_ATOMICS.get(atomic[0], "") if atomic else diagnostic), align
+    atomic = None if diagnostic else re.search(r"_Atomic\(((?:unsigned )?\w+)\)", type_.spelling)
+    return (_ATOMICS.get(atomic[1], "") if atomic else diagnostic), align
 
 
-#: OpenCL's atomic types as libclang prints them. libclang has no type kind for them.
-_ATOMICS = {
-    "_Atomic(int)": "int32",
-    "_Atomic(unsigned int)": "uint32",
-    "_Atomic(long)": "int64",
-    "_Atomic(unsigned long)": "uint64",
-    "_Atomic(float)": "float32",
-    "_Atomic(double)": "float64",
-}
+#: The numbers in OpenCL's atomic types, as libclang prints them. libclang has no type kind for such a type.
+_ATOMICS = {name: dtype for name, dtype in BUILTINS.values() if name.removeprefix("unsigned ") in ("int", "long", "float", "double")}

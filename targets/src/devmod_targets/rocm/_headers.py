@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from devmod.errors import CompileError
 from devmod_targets._text import header_files
+from devmod_targets.authoring import CompileRequest
 from devmod_targets.authoring.hip_names import renaming_header
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devmod_targets.authoring import CompileRequest
-
 
 #: The names of the headers that a HIP source may include, and of those that devmod includes.
 _OF_HIP = ("hip/", "devmod_hip", "devmod_arithmetic")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from devmod import Origin, Target
+from devmod import FunctionInfo, Origin, Target
 from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, environment_text, parse_dtype
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.rocm import SPEC
-from devmod_readers.amdgpu import read_code_object
+from devmod_readers.amdgpu import CodeObjectKernel, read_code_object
 from devmod_readers.options.rocm import is_supported
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
@@ -27,6 +28,8 @@ from devmod_targets.authoring.clang_build import (
     SAVE_TEMPS,
     TOOLCHAIN,
     ClangBuild,
+    ClangOptions,
+    LlvmToolchain,
     check_symbols,
     clang_options,
     split_option,
@@ -36,14 +39,7 @@ from devmod_targets.authoring.instances import check_explicit, explicit_instance
 from devmod_targets.authoring.llvm_signatures import dynamic_shared_kernels, ir_kernels
 from devmod_targets.rocm._headers import explain_cuda, headers
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from devmod import FunctionInfo
-    from devmod_readers.amdgpu import CodeObjectKernel
-    from devmod_targets.authoring.clang_build import ClangOptions, LlvmToolchain
-
-    Compiled = tuple[Payload, list[str], list[str]]
+Compiled = tuple[Payload, list[str], list[str]]
 
 
 _LANGUAGES = {
@@ -423,11 +419,7 @@ def keep_source(request: CompileRequest) -> Compiled:
     text = source.with_lines(explicit_instances(request.name_expressions, "__global__ ")).text
     checked, warnings, reports = _compile(
         request.replace(
-            text=text,
-            target=Target("rocm", arch=request.target.archs or _CHECKED),
-            options=(*own, *source.options),
-            defines={},
-            include=(),
+            text=text, target=Target("rocm", arch=request.target.archs or _CHECKED), options=(*own, *source.options), defines={}, include=()
         ),
         has_host=False,  # hiprtc compiles none, and has no standard library
     )

@@ -6,29 +6,13 @@ A function takes the numbers of blocks in x, y and z after its arguments, each a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from devmod.errors import CompileError
-from devmod_targets.slang._driver import translate
+from devmod_targets.authoring import CompileRequest, Payload
+from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
-from devmod_targets.slang._wrapper import (
-    Text,
-    Wrapped,
-    check_arguments,
-    content_type,
-    finish,
-    is_constant_buffer,
-    memory_of,
-    prelude,
-    strange_text,
-    symbol_for,
-)
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from devmod_targets.authoring import CompileRequest, Payload
-    from devmod_targets.slang._driver import Entry
+from devmod_targets.slang._wrapper import Text, Wrapped, check_arguments, finish, prelude, strange_text, symbol_for
 
 #: The number of the language C++, whose prelude is replaced.
 _CPP = 5
@@ -80,8 +64,9 @@ def _function(request: CompileRequest, number: int, entry: Entry) -> Wrapped:
         variables = [each._replace(expression=f"{name}.{each.expression}") for each in text.variables(parameters, fields)] if fields else []
         lines += [f"{struct} {name};"] if fields else []
         places.append(f"&{name}" if fields else "nullptr")
-        for variable in filter(is_constant_buffer, variables):
-            lines += [f"{content_type(variable)} {memory_of(variable)};", f"{variable.expression} = &{memory_of(variable)};"]
+        for variable in (each for each in variables if each.is_constant_buffer):
+            value = variable.value
+            lines += [f"{value.type} {value.expression};", f"{variable.expression} = &{value.expression};"]
         for argument in arguments:
             if argument.is_global == (struct == "GlobalParams_0"):
                 declaration, statement = text.declaration(argument, variables)

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from devmod_targets._text import print_place
-from devmod_targets.authoring import warn_caller
-from devmod_targets.slang._driver import translate
+from devmod_targets.authoring import CompileRequest, Payload, warn_caller
+from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import read_arguments
 from devmod_targets.slang._wrapper import (
     Text,
     Variable,
     Wrapped,
     check_arguments,
-    content_type,
     finish,
-    is_constant_buffer,
-    memory_of,
     missing_function,
     parameter_name,
     prelude,
     strange_text,
     symbol_for,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from devmod_targets.authoring import CompileRequest, Payload
-    from devmod_targets.slang._driver import Entry
 
 _LANGUAGES = {"cuda": "CUDA C++", "rocm": "HIP"}
 #: The number of the language CUDA, whose prelude is replaced.
@@ -90,11 +81,11 @@ def _shared(text: Text, entry: Entry) -> str:
     """Return the text with the parameters of the file in memory that a block shares. Each kernel writes them there."""
     memory = [r"static __shared__ \1 SLANG_globalParams;"]
     body = text.text
-    for variable in filter(is_constant_buffer, _of_file(text, entry)):
-        name = variable.expression.rpartition(".")[2]
-        memory.append(f"static __shared__ {content_type(variable)} {memory_of(variable)};")
+    for variable in (each for each in _of_file(text, entry) if each.is_constant_buffer):
+        name, value = variable.expression.rpartition(".")[2], variable.value
+        memory.append(f"static __shared__ {value.type} {value.expression};")
         # Its address is known, so that it needs no generic pointer.
-        body = re.sub(rf"\bglobalParams_0->{name}\b", f"(&{memory_of(variable)})", body)
+        body = re.sub(rf"\bglobalParams_0->{name}\b", f"(&{value.expression})", body)
     return _GLOBALS.sub("\n".join(memory), body)
 
 
@@ -128,10 +119,7 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
     if threads is None:
         raise strange_text(request, f"no block of threads of {entry.name!r}")
     copies: list[str] = []
-    lines: list[str] = []
-    for variable in own:
-        is_address = is_constant_buffer(variable)
-        lines.append(f"{content_type(variable)} {memory_of(variable)};" if is_address else f"{variable.type} {variable.expression};")
+    lines = [f"{each.value.type} {each.value.expression};" for each in own]
     declarations = []
     sampler = next((parameter_name(argument) for argument in arguments if argument.kind == "sampler"), "")
     for argument in arguments:
@@ -140,7 +128,7 @@ def _kernel(request: CompileRequest, text: Text, entry: Entry) -> Wrapped:
         (copies if argument.is_global else lines).append(statement)
     if any(copies):
         copies = ["if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {", *copies, "}", "__syncthreads();"]
-    values = ", ".join(f"&{memory_of(variable)}" if is_constant_buffer(variable) else variable.expression for variable in own)
+    values = ", ".join(f"{'&' if each.is_constant_buffer else ''}{each.value.expression}" for each in own)
     symbol = symbol_for(entry.symbol)
     x, y, z = threads
     kernel = [

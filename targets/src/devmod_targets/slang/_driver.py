@@ -8,19 +8,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from devmod import Origin
 from devmod.errors import CompileError, ToolchainNotFoundError, compile_error, not_installed
 from devmod_targets._text import dropped_print
-from devmod_targets.authoring import _library, options_and_defines, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, _library, options_and_defines, warn_caller
 from devmod_targets.authoring._process import digests_of
 from devmod_targets.slang._slang_process import symbol_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from devmod_targets.authoring import CompileRequest, Payload
 
 _WHEEL = "slangpy"
 _EXTRA = "devmod-core[build-slang]"
@@ -170,7 +167,7 @@ def translate(
         paths = [path for path in _PLACE.findall(log) if os.path.isfile(os.path.join(folder, path))]
     read = [os.path.normpath(os.path.join(folder, path)) for path in paths]
     files = digests_of([path for path in dict.fromkeys(read) if path != os.path.join(folder, file)], (os.path.dirname(folder),))
-    sources = {request.name: _digest(request), **_names(request, files, roots)}
+    sources = {request.name: sha256(request.text.encode()).hexdigest(), **_names(request, files, roots)}
     _check_matrices(request, files)
     entries = [each for program in programs for each in _entries(request, *program)]
     for entry in entries:
@@ -220,12 +217,6 @@ def _check_matrices(request: CompileRequest, files: Iterable[str]) -> None:
 def _text_of(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
-
-
-def _digest(request: CompileRequest) -> str:
-    from hashlib import sha256
-
-    return sha256(request.text.encode()).hexdigest()
 
 
 def _names(request: CompileRequest, files: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:

@@ -6,18 +6,14 @@ The buffers, images and samplers in it are further ones, ``p_out`` for the membe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from devmod import Member
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
-from devmod_targets.slang._driver import reflection_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from devmod_targets.authoring import CompileRequest
-    from devmod_targets.slang._driver import Entry
+from devmod_targets.authoring import CompileRequest
+from devmod_targets.slang._driver import Entry, reflection_error
 
 _MAX_DEPTH = 8
 #: The limit on the arguments of an entry point, and on the members of all its structs together.

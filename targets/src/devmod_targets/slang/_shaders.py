@@ -11,22 +11,19 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from devmod import Block, Member, Param
+from devmod import Block, Interface, Member, Param
 from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
-from devmod_targets.slang._driver import translate
-from devmod_targets.slang._interface import member_bytes, numbers_of, read_arguments
+from devmod_targets.slang._driver import Entry, translate
+from devmod_targets.slang._interface import ReflectedArgument, member_bytes, numbers_of, read_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from devmod import Interface
     from devmod.backend import Place
-    from devmod_targets.slang._driver import Entry
-    from devmod_targets.slang._interface import ReflectedArgument
 
     #: A table of places, a space, and an index in it.
     _Slot = tuple[str, int, int]
@@ -63,7 +60,6 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     target = _TARGETS[kind]
     spec = find_spec(kind)
     assert spec is not None
-    assert spec.unpack is not None or kind != "vulkan"
     options: tuple[str, ...] = ()
     if kind == "vulkan":
         from devmod_targets.vulkan.compile import environment_of

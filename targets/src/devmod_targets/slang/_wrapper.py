@@ -7,25 +7,19 @@ take pointers to structs. The functions here take the arguments of `read_argumen
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from devmod import Member, Param
+from devmod import FunctionInfo, Member, Param
 from devmod.backend import GRID_TAGS, array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
 from devmod_targets._text import header_text, split_arguments
-from devmod_targets.authoring import merge_declared
-from devmod_targets.slang._interface import numbers_of, read_arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from devmod import FunctionInfo
-    from devmod_targets.authoring import CompileRequest, Payload
-    from devmod_targets.slang._driver import Entry, Translation
-    from devmod_targets.slang._interface import ReflectedArgument
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared
+from devmod_targets.slang._driver import Entry, Translation
+from devmod_targets.slang._interface import ReflectedArgument, numbers_of, read_arguments
 
 
 class Wrapped(NamedTuple):
@@ -54,6 +48,19 @@ class Variable(NamedTuple):
     expression: str
     type: str
     reflected: Mapping[str, Any]
+
+    @property
+    def is_constant_buffer(self) -> bool:
+        """Whether Slang takes the address of a value."""
+        return self.reflected["kind"] in ("constantBuffer", "parameterBlock")
+
+    @property
+    def value(self) -> Variable:
+        """The variable with the value of a constant buffer; for another variable, that itself."""
+        if not self.is_constant_buffer:
+            return self
+        name = self.expression.rpartition(".")[2]
+        return Variable(f"memory_of_{name}", self.type.removesuffix("*").rstrip(), self.reflected["elementType"])
 
 
 # -- The text.
@@ -252,7 +259,7 @@ class Text:
         """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
         roots: dict[str, Variable] = {}
         for variable in variables:
-            if is_constant_buffer(variable) and _is_unnamed_struct(variable.reflected["elementType"]):
+            if variable.is_constant_buffer and _is_unnamed_struct(variable.value.reflected):
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
@@ -261,15 +268,11 @@ class Text:
             found = self._members(found).get(name) if found is not None else None
         if found is None:
             raise strange_text(self._request, f"no {'.'.join(argument.path)!r}")
-        if is_constant_buffer(found):
-            return Variable(memory_of(found), content_type(found), found.reflected["elementType"])
-        return found
+        return found.value
 
     def _members(self, variable: Variable) -> dict[str, Variable]:
         """Return the fields of a struct by their names in the source."""
-        parent, type_, reflected = variable
-        if is_constant_buffer(variable):
-            parent, type_, reflected = memory_of(variable), content_type(variable), reflected["elementType"]
+        parent, type_, reflected = variable.value
         fields = self.fields(type_)
         own = reflected.get("fields", [])
         if len(own) != len(fields):
@@ -303,21 +306,6 @@ def _unused_type(argument: ReflectedArgument) -> str:
 def _is_unnamed_struct(type_: Mapping[str, Any]) -> bool:
     """Return whether a type of the reflection is that of a cbuffer's members."""
     return type_["kind"] == "struct" and "name" not in type_
-
-
-def is_constant_buffer(variable: Variable) -> bool:
-    """Return whether Slang takes the address of a value."""
-    return variable.reflected["kind"] in ("constantBuffer", "parameterBlock")
-
-
-def memory_of(variable: Variable) -> str:
-    """Return the name of the variable with the value of a constant buffer."""
-    return f"memory_of_{variable.expression.rpartition('.')[2]}"
-
-
-def content_type(variable: Variable) -> str:
-    """Return the type of the value of a constant buffer."""
-    return variable.type.removesuffix("*").rstrip()
 
 
 # -- The payload, with the functions of the source.

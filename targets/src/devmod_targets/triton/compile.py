@@ -14,21 +14,17 @@ import re
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devmod.errors import describe_error, list_names
 from devmod_targets._text import split_arguments
+from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.interop.triton import payload_of
 from devmod_targets.triton.kernels import compile_kernel, import_triton, payload_format
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devmod_targets.authoring import CompileRequest, Payload
-
 
 _EXPRESSION = re.compile(r"(?:([^\s=()]+)\s*=\s*)?([A-Za-z_]\w*)\s*\((.*\))", re.DOTALL)
 _OPTION = re.compile(r"([a-z]\w*)=([\w.+-]+)")

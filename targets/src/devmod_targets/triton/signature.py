@@ -12,15 +12,12 @@ Source: triton/backends/driver.py and triton/backends/nvidia/driver.py, versions
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import FormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
 
 _SCALARS = {
     "i1": "bool", "u1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",

@@ -7,12 +7,9 @@ loads a library of devices.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 from devmod_targets.authoring import _library
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 NAME = "slangpy"
 #: Its malloc asks for huge pages: glslang's tables take 40 MB, and a quarter of their time are page faults of 4 KiB.

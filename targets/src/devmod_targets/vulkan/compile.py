@@ -688,9 +688,7 @@ class Files:
         self.file = "source.hlsl" if language == "HLSL" else "source.comp"
         self._names = [request.name]
         inliner = Inliner(
-            request,
-            frozenset(name.partition("(")[0] for name in defines),
-            line_directive if language == "HLSL" else self._numbered,
+            request, frozenset(name.partition("(")[0] for name in defines), line_directive if language == "HLSL" else self._numbered
         )
         self.text = inliner.inline(request.text)
         self.sources, self.files = inliner.sources, inliner.files | unresolved_names(self.text)

@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from devmod_readers.wgsl import LINE_BREAKS, NAME, line_marker
+from devmod.errors import CompileError
+from devmod_readers.wgsl import LINE_BREAKS, NAME, end_of_comment, line_marker
 from devmod_targets._included import import_names
+from devmod_targets.authoring import CompileRequest
 from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._conditions import evaluate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from devmod.errors import CompileError
-    from devmod_targets.authoring import CompileRequest
 
 #: The limits on the files that are included within each other, on all includes, and on the nested calls of macros in arguments.
 _MAX_NESTING = 64
@@ -39,7 +36,6 @@ _MAX_EMPTY = 8
 #: What ends a text that is copied, or may hide such an end.
 _STOP = re.compile(rf"//[^{LINE_BREAKS}]*|/\*|(?<![^{LINE_BREAKS}])[ \t]*\#")
 _BREAK = re.compile(rf"\r\n|[{LINE_BREAKS}]")
-_COMMENT = re.compile(r"/\*|\*/")
 _DIRECTIVE = re.compile(r"[ \t]*(\w*)")
 _WORD = re.compile(NAME)
 _NUMBER = r"0[xX][\w.]*(?:(?<=[pP])[+-]\w*)?|\.?\d(?:(?<=[eE])[+-]|[\w.])*"
@@ -196,7 +192,7 @@ class _Preprocessor:
                 return match.start(), match.end()
             at = match.end()
             if match[0] == "/*":
-                at = _end_of_comment(text, match.start())
+                at = end_of_comment(text, match.start())
                 if not at:
                     self._line += _breaks(text[start : match.start()])
                     raise self._error("this comment has no end; expected '*/'")
@@ -470,7 +466,7 @@ def _token(text: str, at: int) -> str:
     """Return the token at a position; "" for a comment without an end."""
     match = _TOKEN.match(text, at)
     assert match is not None
-    return text[at : max(_end_of_comment(text, at), at)] if match[0] == "/*" else match[0]
+    return text[at : max(end_of_comment(text, at), at)] if match[0] == "/*" else match[0]
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -480,16 +476,6 @@ def _tokens(text: str) -> Iterator[str]:
         part = _token(text, at) or text[at:]
         yield part
         at += len(part)
-
-
-def _end_of_comment(text: str, at: int) -> int:
-    """Return the end of the block comment at a position; 0 if it has none. Block comments nest."""
-    depth = 0
-    for mark in _COMMENT.finditer(text, at):
-        depth += 1 if mark[0] == "/*" else -1
-        if not depth:
-            return mark.end()
-    return 0
 
 
 def _is_blank(part: str) -> bool:

@@ -19,25 +19,15 @@ A runtime uses these parts of a function's interface:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from devmod import Origin
 from devmod.targets.webgpu import SPEC
 from devmod_readers.wgsl import survey_wgsl
 from devmod_targets._compilers import function_name
-from devmod_targets.authoring import (
-    CompileRequest,
-    Payload,
-    SelfContainedSource,
-    check_target_options,
-    merge_declared,
-    options_and_defines,
-    warn_caller,
-)
-from devmod_targets.authoring._source import UserFiles
+from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring._source import SelfContainedSource, UserFiles
 from devmod_targets.webgpu._naga import check
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TOOLCHAIN = "devmod WGSL reader 1"
 

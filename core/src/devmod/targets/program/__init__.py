@@ -8,11 +8,5 @@ from __future__ import annotations
 from devmod._values.spec import TargetSpec
 
 SPEC = TargetSpec(
-    "program",
-    title="program",
-    distribution="devmod-runtime",
-    formats=("steps1",),
-    shader_map=True,
-    suffixes={},
-    has_grid=False,
+    "program", title="program", distribution="devmod-runtime", formats=("steps1",), shader_map=True, suffixes={}, has_grid=False
 )

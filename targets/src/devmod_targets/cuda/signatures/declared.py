@@ -5,22 +5,17 @@ The caller declares their types, or the binary has them: in the mangled name of 
 
 from __future__ import annotations
 
-from devmod import Param
+from collections.abc import Iterable, Mapping
+
+from devmod import FunctionInfo, Param
 from devmod.backend import DYNAMIC_SHARED_MEMORY
 from devmod.errors import CompileError
+from devmod_readers.nvidia import KernelEntry, ParamPlace
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets.authoring import CompileRequest
 from devmod_targets.authoring._declared import value_groups
-from devmod_targets.authoring._mangled import parse_function
+from devmod_targets.authoring._mangled import TypeNode, parse_function
 from devmod_targets.cuda.signatures.types import Argument, bytes_argument, mangled_argument
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from devmod import FunctionInfo
-    from devmod_readers.nvidia import KernelEntry, ParamPlace
-    from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring._mangled import TypeNode
 
 #: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be any number, ``.u64`` also a pointer.
 _TYPES = {

@@ -7,15 +7,11 @@ and the macros of conditions. No program runs with these values. The headers of 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 from devmod_targets._text import header_files, header_text
 from devmod_targets.cuda._headers import host_headers, include_names, math_functions
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
 
 #: The name of the header that precedes the program.
 NAME = "cuda-prelude"

@@ -10,35 +10,29 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from devmod import Param
+from devmod import FunctionInfo, Param
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
-from devmod_readers.nvidia import TENSOR_MAP_TAG, check_declared, read_ptx
+from devmod_readers.nvidia import TENSOR_MAP_TAG, KernelEntry, ParamPlace, check_declared, read_ptx
 from devmod_readers.reflection import ReflectedFunction
 from devmod_targets._text import split_arguments
-from devmod_targets.authoring import merge_declared
-from devmod_targets.authoring._mangled import parse_function, parse_signature
+from devmod_targets.authoring import CompileRequest, SelfContainedSource, merge_declared
+from devmod_targets.authoring._mangled import MangledName, TypeNode, parse_function, parse_signature
 from devmod_targets.authoring._open_block import open_kernels
 from devmod_targets.authoring.c_functions import with_globals
 from devmod_targets.authoring.const_casts import written_param
 from devmod_targets.authoring.instances import function_name, source_instances
-from devmod_targets.cuda._textures import object_params, object_type, object_uses, use_of
+from devmod_targets.cuda._textures import ObjectUse, object_params, object_type, object_uses, use_of
 from devmod_targets.cuda.nvrtc import compile_program
 from devmod_targets.cuda.signatures.declared import declared_kernels, with_entry
-from devmod_targets.cuda.signatures.source import read_source, signature_key
+from devmod_targets.cuda.signatures.source import SourceKernel, SourceKernels, read_source, signature_key
 from devmod_targets.cuda.signatures.types import Argument, bytes_argument, clang_argument, mangled_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from devmod import FunctionInfo
-    from devmod_readers.nvidia import KernelEntry, ParamPlace
-    from devmod_targets.authoring import CompileRequest, SelfContainedSource
-    from devmod_targets.authoring._mangled import MangledName, TypeNode
-    from devmod_targets.cuda._textures import ObjectUse
     from devmod_targets.cuda.nvcc import PreprocessedSource
-    from devmod_targets.cuda.signatures.source import SourceKernel, SourceKernels
 
     #: The PTX, the symbol of each name expression, and the kernels of `own_kernels`.
     Binary = tuple[str, Mapping[str, str], Mapping[str, KernelEntry]]

@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any
 from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.c_functions import declarations, global_types, is_in, qualified_name
-from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
+from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, Libclang, LocationSet, load_libclang
 from devmod_targets.authoring.const_casts import may_cast, written_parameters
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
 from devmod_targets.cuda._headers import include_names, predefined
 from devmod_targets.cuda.signatures import prelude
 from devmod_targets.cuda.signatures.prelude import conditions_agree
-from devmod_targets.cuda.signatures.types import cuda_element_type, incomplete_name, without_inline
+from devmod_targets.cuda.signatures.types import Argument, cuda_element_type, incomplete_name, without_inline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
-    from devmod_targets.authoring.clang import Libclang
     from devmod_targets.cuda.nvcc import PreprocessedSource
-    from devmod_targets.cuda.signatures.types import Argument
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
 _LANGUAGE = ("-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "--target=x86_64-unknown-linux-gnu", "-nocudainc", "-nocudalib")

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
-from devmod_readers.nvidia import TENSOR_MAP_BYTES
+from devmod_readers.nvidia import TENSOR_MAP_BYTES, ParamPlace
 from devmod_targets.authoring._declared import argument_bytes
-from devmod_targets.authoring._mangled import BUILTINS
+from devmod_targets.authoring._mangled import BUILTINS, TypeNode
 from devmod_targets.authoring.c_functions import uses_location, with_struct
-from devmod_targets.authoring.clang import VECTOR_ELEMENTS, element_type, lane_type, type_kind
-
-if TYPE_CHECKING:
-    from devmod_readers.nvidia import ParamPlace
-    from devmod_targets.authoring._mangled import TypeNode
-    from devmod_targets.authoring.clang import LocationSet
-
+from devmod_targets.authoring.clang import VECTOR_ELEMENTS, LocationSet, element_type, lane_type, type_kind
 
 POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106
 _FUNCTIONS = (110, 111)  # without and with a prototype
