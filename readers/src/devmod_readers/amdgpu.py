@@ -50,6 +50,11 @@ class ArgumentPlace(NamedTuple):
     size: int
     kind: str
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the driver passes the argument in place of the caller."""
+        return self.kind.startswith("hidden_")
+
 
 class CodeObjectKernel(NamedTuple):
     """A kernel of a code object.
@@ -82,8 +87,8 @@ class CodeObjectKernel(NamedTuple):
 
     @property
     def visible_arguments(self) -> tuple[ArgumentPlace, ...]:
-        """The arguments that a caller passes. The driver passes the hidden ones."""
-        return tuple(each for each in self.arguments if not each.kind.startswith("hidden_"))
+        """The arguments that a caller passes."""
+        return tuple(each for each in self.arguments if not each.is_hidden)
 
     @property
     def places(self) -> list[tuple[int, int]]:
