@@ -63,7 +63,7 @@ def in_pages(shape: tuple[int, ...], dtype: np.dtype[Any], lockers: Sequence[ref
     nbytes = prod(shape) * dtype.itemsize
     pages = -(-nbytes // PAGESIZE) * PAGESIZE
     alive = [each for reference in lockers if pages and (each := reference()) is not None]
-    memory = next((found for each in alive if (found := each.page_locked(pages)) is not None), None)
+    memory = next((found for each in alive if (found := each.page_locked(pages + PAGESIZE)) is not None), None)
     whole = np.empty(pages + PAGESIZE, np.uint8) if memory is None else np.frombuffer(memory, np.uint8)
     start = -whole.__array_interface__["data"][0] % PAGESIZE
     return whole[start : start + nbytes].view(dtype).reshape(shape)
