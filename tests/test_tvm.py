@@ -36,7 +36,7 @@ import importlib.util
 import sys
 import numpy as np
 import devmod
-assert importlib.util.find_spec("tvm") is None, "TVM is here"
+assert importlib.util.find_spec("tvm_ffi") is None, "TVM is here"
 with open(sys.argv[1], "rb") as file:
     data = file.read()
 root = devmod.interop.tvm.load_imports(data)

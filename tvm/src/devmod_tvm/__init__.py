@@ -1,0 +1,111 @@
+"""TVM's missing runtimes by devmod: OpenCL, Vulkan, WebGPU, Metal, ROCm and Hexagon. TVM calls `autoload` when it is imported.
+
+docs/design/tvm.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import warnings
+from functools import partial
+from importlib.metadata import entry_points
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod_tvm._bridge import array as array
+    from devmod_tvm._bridge import tensor as tensor
+
+__all__ = ["array", "autoload", "tensor"]
+
+#: The kinds that TVM's own wheel lacks.
+KINDS = ("opencl", "vulkan", "webgpu", "metal", "rocm", "hexagon")
+#: TVM's other names for the modules of a kind.
+_ALIASES = {"rocm": ("hip", "hsaco")}
+#: The file format of devmod, whose modules have several kinds.
+FILE = "devmod"
+#: The kinds that TVM uses through devmod in this process.
+_kinds: list[str] = []
+
+
+def autoload() -> None:
+    """Register in TVM what its build lacks: `ffi.Module.create`, `ffi.Module.load_from_bytes` and `device_api` of each kind.
+
+    TVM's import calls it, as an entry point of the group ``tvm.backends``. Neither devmod nor a driver is imported before TVM uses a kind.
+    ``DEVMOD_TVM=opencl,vulkan`` chooses the kinds. A kind that TVM has itself is left alone. With a version of TVM that this wheel does
+    not support, it warns and registers nothing.
+    """
+    import tvm
+    import tvm_ffi
+
+    minor = ".".join(tvm.__version__.split(".")[:2])
+    folder = os.path.dirname(os.path.abspath(__file__))
+    library = os.path.join(folder, f"bridge-{minor}.so")
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        reason = f" ({error})" if os.path.exists(library) else ""
+        supported = sorted(name[7:-3] for name in os.listdir(folder) if name.startswith("bridge-"))
+        warnings.warn(
+            f"devmod-tvm {_version()} supports TVM {', '.join(supported)}; this is TVM {tvm.__version__}{reason}. TVM runs without "
+            "devmod's runtimes. To upgrade: pip install --upgrade devmod-tvm",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return
+    find, register = partial(tvm_ffi.get_global_func, allow_missing=True), tvm_ffi.register_global_func
+    installed = {each.name for each in entry_points(group="devmod.create")}
+    for kind in _chosen():
+        loaders = [f"ffi.Module.load_from_bytes.{name}" for name in (kind, *_ALIASES.get(kind, ()))]
+        if any(find(name) for name in (f"device_api.{kind}", f"ffi.Module.create.{kind}", *loaders)):
+            continue
+        _kinds.append(kind)
+        find("devmod.tvm.device")(kind, partial(_forward, "call", kind))
+        for name in loaders:
+            register(name, partial(_forward, "load", kind, name.rpartition(".")[2]))
+        if kind in installed:
+            register_create(kind)
+    register(f"ffi.Module.load_from_bytes.{FILE}", partial(_forward, "load_file_bytes"))
+    register(f"ffi.Module.load_from_file.{FILE}", partial(_forward, "load_file"))
+    atexit.register(find("devmod.tvm.close"))
+
+
+def register_create(kind: str) -> None:
+    """Register `ffi.Module.create` of a kind whose wheel is installed. Without it, TVM makes its fallback."""
+    import tvm_ffi
+
+    tvm_ffi.register_global_func(f"ffi.Module.create.{kind}", partial(_forward, "create", kind), override=True)
+
+
+def _chosen() -> list[str]:
+    """Return the kinds that DEVMOD_TVM names; all if it is empty."""
+    names = [each.strip() for each in os.environ.get("DEVMOD_TVM", "").split(",") if each.strip()]
+    unknown = [each for each in names if each not in KINDS]
+    if unknown:
+        text = f"DEVMOD_TVM has {', '.join(map(repr, unknown))}; expected kinds of {', '.join(KINDS)}, separated by commas"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    return [each for each in KINDS if each in names] if names else [*KINDS]
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("devmod-tvm")
+
+
+def _forward(name: str, *args: Any) -> Any:
+    """Call a function of the module that uses devmod, which this imports at the first use."""
+    from devmod_tvm import _bridge as bridge
+
+    return getattr(bridge, name)(*args)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("array", "tensor"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from devmod_tvm import _bridge as bridge
+
+    return getattr(bridge, name)
