@@ -313,8 +313,8 @@ class _Kernel:
         """Launch the kernel."""
         values, arrays = [*args[: self._count]], _arrays
         if len(values) < self._count:
-            text = f"the function {self._name!r} takes {self._count} arguments and its launch values, got {len(args)} values"
-            raise ArgumentError(text, kind=self._module.kind, function=self._name)
+            text = f"the {self._module.kind} function {self._name!r} takes {self._count} arguments and its launch values, got {len(args)}"
+            raise ArgumentError(text, kind=self._module.kind)
         for number in self._pointers:
             try:
                 values[number] = arrays[values[number].value]
@@ -333,12 +333,12 @@ class _Kernel:
 
     def _array(self, number: int, value: Any) -> Any:
         """Return the array of an argument that is not the handle of memory: a tensor, or an error."""
-        subject = f"the argument {number} of the {self._module.kind} function {self._name!r}"
+        subject = f"the {self._module.kind} function {self._name!r}: argument {number + 1}"
         if isinstance(value, tvm_ffi.Tensor):
             return _tensor_bytes(value, subject)
         if value is None or isinstance(value, ctypes.c_void_p):
             return _part(getattr(value, "value", 0), 0, 0, subject)
-        raise ArgumentError(f"{subject} is {value!r}; expected a tensor or a pointer", kind=self._module.kind, function=self._name)
+        raise ArgumentError(f"{subject} is {value!r}; expected a tensor or a pointer", kind=self._module.kind)
 
 
 def _values(scope: str, tags: Sequence[str], count: int) -> Callable[[Sequence[Any]], Any] | None:
