@@ -1,4 +1,6 @@
-"""Run the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, which `make setup` does not install: they have 1 GB.
+"""Run the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM.
+
+`make setup` does not install these: they have 1 GB.
 
 The examples are compiled for cuda too, with the NVRTC that PyTorch's wheels for CUDA require.
 

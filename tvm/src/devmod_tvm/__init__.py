@@ -50,8 +50,8 @@ def autoload() -> None:
         reason = f" ({error})" if os.path.exists(library) else ""
         supported = sorted(name[7:-3] for name in os.listdir(folder) if name.startswith("bridge-"))
         warnings.warn(
-            f"devmod-tvm {distribution('devmod-tvm').version} supports TVM {', '.join(supported)}; this is TVM {tvm.__version__}{reason}. TVM runs without "
-            "devmod's runtimes. To upgrade: pip install --upgrade devmod-tvm",
+            f"devmod-tvm {distribution('devmod-tvm').version} supports TVM {', '.join(supported)}; this is TVM {tvm.__version__}{reason}. "
+            "TVM runs without devmod's runtimes. To upgrade: pip install --upgrade devmod-tvm",
             RuntimeWarning,
             stacklevel=2,
         )
