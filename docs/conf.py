@@ -11,8 +11,8 @@ import devmod
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tvm" / "src")]  # devmod-tvm needs a compiler to be installed
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tvm" / "src"))  # devmod-tvm needs a compiler to be installed
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import generated_pages
 
 project = "devmod"

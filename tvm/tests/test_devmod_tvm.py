@@ -78,7 +78,7 @@ START = "import os, numpy as np, tvm\nx = tvm.runtime.tensor(np.ones(3, 'float32
 PROGRAMS = {
     "an import": (
         "import sys, tvm\nprint([each for each in sys.modules if each.startswith(('devmod', 'pyopencl', 'wgpu', 'vulkan'))])",
-        *("DEVMOD_TVM", "", "['devmod_tvm']\n"),
+        *("DEVMOD_TVM", "", "['devmod_tvm._kinds', 'devmod_tvm']\n"),
     ),
     "another version": (
         "import tvm, warnings, devmod_tvm\ntvm.__version__ = '0.28.1'\nwith warnings.catch_warnings(record=True) as caught:\n"

@@ -8,9 +8,12 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import sys
 import warnings
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
+
+from devmod_tvm._kinds import ALIASES, FILE, KINDS, registered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,15 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["array", "autoload", "tensor"]
 
-#: The kinds that TVM's own wheel lacks.
-KINDS = ("opencl", "vulkan", "webgpu", "metal", "rocm", "hexagon")
-#: TVM's other names for the modules of a kind.
-_ALIASES = {"rocm": ("hip", "hsaco")}
-#: The file format of devmod, whose modules have several kinds.
-FILE = "devmod"
-#: The kinds that TVM uses through devmod in this process.
-_kinds: list[str] = []
-
 
 def autoload() -> None:
     """Register in TVM what its build lacks: `ffi.Module.create`, `ffi.Module.load_from_bytes` and `device_api` of each kind.
@@ -38,10 +32,10 @@ def autoload() -> None:
     ``DEVMOD_TVM=opencl,vulkan`` chooses the kinds. A kind that TVM has itself is left alone. With a version of TVM that this wheel does
     not support, it warns and registers nothing.
     """
-    import tvm
     import tvm_ffi
 
-    minor = ".".join(tvm.__version__.split(".")[:2])
+    version = sys.modules["tvm"].__version__
+    minor = ".".join(version.split(".")[:2])
     folder = os.path.dirname(os.path.abspath(__file__))
     library = os.path.join(folder, f"bridge-{minor}.so")
     try:
@@ -50,7 +44,7 @@ def autoload() -> None:
         reason = f" ({error})" if os.path.exists(library) else ""
         supported = sorted(name[7:-3] for name in os.listdir(folder) if name.startswith("bridge-"))
         warnings.warn(
-            f"devmod-tvm {distribution('devmod-tvm').version} supports TVM {', '.join(supported)}; this is TVM {tvm.__version__}{reason}. "
+            f"devmod-tvm {distribution('devmod-tvm').version} supports TVM {', '.join(supported)}; this is TVM {version}{reason}. "
             "TVM runs without devmod's runtimes. To upgrade: pip install --upgrade devmod-tvm",
             RuntimeWarning,
             stacklevel=2,
@@ -58,25 +52,18 @@ def autoload() -> None:
         return
     find, register = partial(tvm_ffi.get_global_func, allow_missing=True), tvm_ffi.register_global_func
     for kind in _chosen():
-        loaders = [f"ffi.Module.load_from_bytes.{name}" for name in (kind, *_ALIASES.get(kind, ()))]
+        loaders = [f"ffi.Module.load_from_bytes.{name}" for name in (kind, *ALIASES.get(kind, ()))]
         if any(find(name) for name in (f"device_api.{kind}", f"ffi.Module.create.{kind}", *loaders)):
             continue
-        _kinds.append(kind)
+        registered.append(kind)
         find("devmod.tvm.device")(kind, partial(_forward, "call", kind))
         for name in loaders:
             register(name, partial(_forward, "load", kind, name.rpartition(".")[2]))
         if _is_installed(f"devmod-{kind}"):
-            register_create(kind)
+            register(f"ffi.Module.create.{kind}", partial(_forward, "create", kind))
     register(f"ffi.Module.load_from_bytes.{FILE}", partial(_forward, "load_file_bytes"))
     register(f"ffi.Module.load_from_file.{FILE}", partial(_forward, "load_file"))
     atexit.register(find("devmod.tvm.close"))
-
-
-def register_create(kind: str) -> None:
-    """Register `ffi.Module.create` of a kind whose wheel is installed. Without it, TVM makes its fallback."""
-    import tvm_ffi
-
-    tvm_ffi.register_global_func(f"ffi.Module.create.{kind}", partial(_forward, "create", kind), override=True)
 
 
 def _chosen() -> list[str]:

@@ -10,6 +10,7 @@ import ctypes
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from math import prod
 from operator import itemgetter
@@ -20,7 +21,7 @@ import tvm_ffi
 import devmod
 from devmod.errors import ArgumentError, DevmodError, NotRegisteredError, list_names, pip_install
 from devmod.interop import tvm as interop
-from devmod_tvm import FILE, _kinds, register_create
+from devmod_tvm._kinds import FILE, registered
 
 #: The array of bytes of each handle, and the stream of each handle of a stream.
 _arrays: dict[int, Any] = {}
@@ -53,10 +54,10 @@ def tensor(array: devmod.Array) -> Any:
         The array is in the memory of the host, or on a device of another kind.
     """
     device: Any = getattr(array, "device", None)
-    if not isinstance(array, devmod.Array) or device is None or device.kind not in _kinds:
+    if not isinstance(array, devmod.Array) or device is None or device.kind not in registered:
         raise ArgumentError(
-            f"tensor: expected an array of devmod on a device of {list_names(_kinds)}, got {array!r}; tvm.runtime.tensor(array, device) "
-            "copies an array of the host",
+            f"tensor: expected an array of devmod on a device of {list_names(registered)}, got {array!r}; "
+            "tvm.runtime.tensor(array, device) copies an array of the host",
             argument="array",
         )
     handle = _new_handle(array.viewed((array.nbytes,), "uint8"))  # type: ignore[attr-defined]
@@ -237,7 +238,8 @@ def load(kind: str, name: str, data: bytes) -> Any:
         real = devmod.load_from_bytes(kind, stored.save_to_bytes())
     except NotRegisteredError as error:
         raise _missing(kind, error) from None
-    register_create(kind)  # the wheel may have been installed since TVM's import
+    # The wheel may have been installed since TVM's import, which registers it for an installed one.
+    tvm_ffi.register_global_func(f"ffi.Module.create.{kind}", partial(create, kind), override=True)
     return _module(_MODULE_KINDS.get(name, name), real, lambda: data)
 
 
