@@ -48,9 +48,6 @@ class BridgeDevice : public DeviceAPI {
   void GetAttr(Device device, runtime::DeviceAttrKind kind, ffi::Any* result) final {
     *result = call("attribute", device.device_id, static_cast<int64_t>(kind));
   }
-  void GetTargetProperty(Device device, const std::string& property, ffi::Any* result) final {
-    *result = call("property", device.device_id, property);
-  }
   void* AllocDataSpace(Device device, size_t size, size_t, DLDataType) final {
     return pointer(call("allocate", device.device_id, static_cast<int64_t>(size)).cast<int64_t>());
   }

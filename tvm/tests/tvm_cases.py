@@ -23,6 +23,7 @@ import devmod_tvm
 from devmod_tvm import _bridge
 
 X = np.arange(1024, dtype="float32")
+PACK = tvm.get_global_func("runtime.ModulePackImportsToTensor")
 
 
 def load(kind: str, data: bytes) -> Any:
@@ -44,8 +45,8 @@ def error_of(call: Callable[..., Any], *arguments: Any) -> str:
     return str(caught.value)
 
 
-@pytest.fixture(name="vadd")
-def vadd_fixture() -> Any:
+@pytest.fixture
+def vadd() -> Any:
     first_device("opencl")
     return load("opencl", devmod.interop.tvm.dump_module_bytes(vector("opencl")))["vadd_kernel"]
 
@@ -61,20 +62,18 @@ def test_a_model_agrees_with_llvm(kind: str, name: str, tmp_path: Path, monkeypa
     executable = models.compiled(module, kind)
     expected = models.run(models.compiled(module, "llvm"), "llvm", inputs)
     result = models.run(executable, kind, inputs)
-    print(f"{name} {kind}: {np.abs(result.astype('float64') - expected).max():.1e}")
     np.testing.assert_allclose(result, expected, rtol=0, atol=0 if name in ("argsort", "vadd") else 2e-5)
     library, saved = tmp_path / "model.so", tmp_path / "inputs.npz"
     executable.export_library(str(library))
     np.savez(saved, result, *inputs)
-    run_python(
-        "import numpy as np, sys, tvm, tvm_models\n"
-        f"expected, *inputs = np.load({str(saved)!r}).values()\n"
-        f"result = tvm_models.run(tvm.runtime.load_module({str(library)!r}), {kind!r}, inputs)\n"
-        "np.testing.assert_array_equal(result, expected)\n",
-        PYTHONPATH=str(Path(__file__).parent),
+    program = (
+        f"import numpy as np, tvm, tvm_models\nexpected, *inputs = np.load({str(saved)!r}).values()\n"
+        f"assert (tvm_models.run(tvm.runtime.load_module({str(library)!r}), {kind!r}, inputs) == expected).all()"
     )
+    run_python(program, PYTHONPATH=str(Path(__file__).parent))
     monkeypatch.setenv("TVM_COMPILE_FORCE_FALLBACK", "1")
-    assert models.imports_of(models.compiled(module, kind)) == models.imports_of(executable)
+    fallback, real = (PACK(each.mod.imports[0]).numpy().tobytes() for each in (models.compiled(module, kind), executable))
+    assert fallback == real
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,9 +86,7 @@ def test_a_transformer_writes_its_cache_in_place(kind: str) -> None:
 
 GLSL = """#version 450
 layout(local_size_x = 64) in;
-layout(std430, binding = 0) buffer A { float a[]; };
-layout(std430, binding = 1) buffer B { float b[]; };
-layout(std430, binding = 2) buffer C { float c[]; };
+layout(binding = 0) buffer A { float a[]; }; layout(binding = 1) buffer B { float b[]; }; layout(binding = 2) buffer C { float c[]; };
 void main() { c[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x] + b[gl_GlobalInvocationID.x]; }
 """
 C = "void main_kernel(const float *a, const float *b, float *c, int n) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; }"
@@ -118,7 +115,7 @@ def test_loaded_bytes_run_and_are_saved_as_they_came(kind: str) -> None:
     assert (module.kind, module.get_property_mask(), module.implements_function("none")) == (kind, 3, False)
     root = load(kind, data)
     root.import_module(module)
-    assert data in tvm.get_global_func("runtime.ModulePackImportsToTensor")(root).numpy().tobytes()
+    assert data in PACK(root).numpy().tobytes()
     assert bool(module.inspect_source()) == (kind in KINDS)
     assert module.inspect_source("none") == ""
 
@@ -154,12 +151,11 @@ def test_a_file_gives_the_kernel_that_fits_the_device(tmp_path: Path) -> None:
 
 def test_a_kernel_of_devmod_takes_tensors_of_its_types(tmp_path: Path) -> None:
     first_device("opencl")
-    source = "kernel void twice(global const float *x, global float *y, int n) { int i = get_global_id(0); if (i < n) y[i] = 2 * x[i]; }"
+    source = "kernel void twice(global const float *x, global float *y, int n) { y[get_global_id(0)] = n * x[get_global_id(0)]; }"
     devmod.save(devmod.compile(source, "opencl"), tmp_path / "twice.devmod")
     x, y = tensors("opencl", X, 0 * X)
-    twice = tvm.runtime.load_module(str(tmp_path / "twice.devmod"))["twice"]
-    twice(x, y, 1000, 16, 1, 1, 64, 1, 1)
-    np.testing.assert_array_equal(y.numpy(), np.where(X < 1000, 2 * X, 0))
+    tvm.runtime.load_module(str(tmp_path / "twice.devmod"))["twice"](x, y, 2, 16, 1, 1, 64, 1, 1)
+    np.testing.assert_array_equal(y.numpy(), 2 * X)
 
 
 # -- Devices
@@ -175,16 +171,13 @@ def test_attributes_of_a_device(kind: str) -> None:
         own.driver_version,
     )
     assert min(device.max_threads_per_block, device.max_shared_memory_per_block, *device.max_thread_dimensions) > 1
-    assert (device.warp_size, device.total_global_memory, device.max_clock_rate) == (1, own.memory or None, None)
-    assert tvm.target.Target({"kind": kind, "from_device": 0}).kind.name == kind
+    assert (device.warp_size, device.total_global_memory) == (1, own.memory or None)
 
 
 def test_two_devices_of_a_kind(vadd: Any) -> None:
-    assert len([each for each in devmod.devices() if each.kind == "opencl"]) > 1
     a, c = tensors("opencl", X, 0 * X, index=1)
     vadd(a, a, c, 16, 64)
-    (first,) = tensors("opencl", 0 * X)
-    c.copyto(first)
+    first = c.copyto(models.device("opencl"))
     np.testing.assert_array_equal(first.numpy(), 2 * X)
     assert "a launch runs on one device" in error_of(vadd, a, a, first, 16, 64)
 
@@ -255,8 +248,7 @@ NO_MEMORY = (
 
 
 def test_errors_have_the_text_of_devmod(vadd: Any) -> None:
-    a, c = tensors("opencl", X, X)
-    subject = "the opencl function 'vadd_kernel'"
+    (a, c), subject = tensors("opencl", X, X), "the opencl function 'vadd_kernel'"
     assert error_of(vadd, a) == f"{subject} takes 3 arguments and its launch values, got 1"
     assert error_of(vadd, a, a, 3, 16, 64) == f"{subject}: argument 3 is 3; expected a tensor or a pointer"
     assert error_of(vadd, a, a, ctypes.c_void_p(4096), 16, 64) == f"{subject}: argument 3 is 0x1000, {NO_MEMORY}"
@@ -287,7 +279,6 @@ def test_a_kernel_that_the_driver_refuses_is_an_error_of_tvm() -> None:
 #: For each method that TVM calls, a use of it.
 USES: dict[str, Callable[[Any, Any], Any]] = {
     "attribute": lambda device, x: device.device_name,
-    "property": lambda device, x: tvm.target.Target({"kind": "opencl", "from_device": 0}),
     "allocate": lambda device, x: tvm.runtime.empty((4,), "float32", device),
     "scope": lambda device, x: tvm.runtime.empty((4, 4), "float32", device, "global.texture"),
     "write": lambda device, x: x.copyfrom(X),
@@ -314,7 +305,7 @@ def test_a_callback_that_raises(name: str, monkeypatch: pytest.MonkeyPatch, capf
         if name in ("free", "free_stream"):  # a destructor of TVM cannot raise
             USES[name](device, x)
             assert capfd.readouterr().err == f"devmod-tvm: {name}: {name} fails\n"
-        elif name != "property":  # TVM's target ignores it
+        else:
             assert error_of(USES[name], device, x) == f"{name} fails"
     np.testing.assert_array_equal(x.numpy(), X)
 
@@ -325,8 +316,7 @@ def test_a_callback_of_a_module_that_raises(name: str) -> None:
         raise RuntimeError(f"{request} fails")
 
     module = _bridge._make_module("opencl", 3, tvm_ffi.convert(fail))
-    pack = tvm.get_global_func("runtime.ModulePackImportsToTensor")
-    uses = {"function": lambda: module["f"], "save": lambda: pack(module), "source": module.inspect_source}
+    uses = {"function": lambda: module["f"], "save": lambda: PACK(module), "source": module.inspect_source}
     assert error_of(uses[name]) == f"{name} fails"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,6 @@ from tvm.s_tir import dlight
 KINDS = ("opencl", "webgpu")
 VECTORS = Path(__file__).resolve().parents[2] / "core" / "tests" / "vectors" / "tvm"
 D, H, LENGTH = 32, 2, 16
-
-
-def _emit(build: Callable[..., Any], *shapes: tuple[int, ...]) -> tuple[Any, list[tuple[int, ...]]]:
-    block = relax.BlockBuilder()
-    parameters = [relax.Var(f"x{number}", relax.TensorType(shape, "float32")) for number, shape in enumerate(shapes)]
-    with block.function("main", parameters):
-        with block.dataflow():
-            result = block.emit_output(build(block.emit, *parameters))
-        block.emit_func_output(result)
-    return block.get(), [*shapes]
 
 
 #: What a model is made of: its function of an emitter and of its inputs, and their shapes.
@@ -60,9 +49,15 @@ def compiled(module: Any, kind: str) -> Any:
 
 def model(name: str) -> tuple[Any, list[np.ndarray[Any, Any]]]:
     """Return a model and its inputs."""
-    module, shapes = _emit(*MODELS[name])
+    build, *shapes = MODELS[name]
+    block = relax.BlockBuilder()
+    parameters = [relax.Var(f"x{number}", relax.TensorType(shape, "float32")) for number, shape in enumerate(shapes)]
+    with block.function("main", parameters):
+        with block.dataflow():
+            result = block.emit_output(build(block.emit, *parameters))
+        block.emit_func_output(result)
     random = np.random.default_rng(0)
-    return module, [random.standard_normal(shape).astype("float32") for shape in shapes]
+    return block.get(), [random.standard_normal(shape).astype("float32") for shape in shapes]
 
 
 def run(executable: Any, kind: str, inputs: list[Any]) -> np.ndarray[Any, Any]:
@@ -70,13 +65,6 @@ def run(executable: Any, kind: str, inputs: list[Any]) -> np.ndarray[Any, Any]:
     machine, place = relax.VirtualMachine(executable, device(kind)), device(kind)
     result: np.ndarray[Any, Any] = machine["main"](*(tvm.runtime.tensor(each, device=place) for each in inputs)).numpy()
     return result
-
-
-def imports_of(executable: Any) -> bytes:
-    """Return TVM's bytes of the modules of the devices."""
-    module = executable.mod if hasattr(executable, "mod") else executable
-    data: bytes = tvm.get_global_func("runtime.ModulePackImportsToTensor")(module.imports[0]).numpy().tobytes()
-    return data
 
 
 class _Transformer(nn.Module):
@@ -97,8 +85,8 @@ class _Transformer(nn.Module):
 
 def transformer(kind: str, tokens: int = 5) -> np.ndarray[Any, Any]:
     """Return what a block of a transformer computes of some tokens. Its caches are written in place."""
-    modes = {"param_mode": "packed", "effect_mode": "packed"}
-    module, parameters = _Transformer().export_tvm({"forward": {"x": spec.Tensor([1, D], "float32"), "total": int, "$": modes}})[:2]
+    inputs = {"x": spec.Tensor([1, D], "float32"), "total": int, "$": {"param_mode": "packed", "effect_mode": "packed"}}
+    module, parameters = _Transformer().export_tvm({"forward": inputs})[:2]
     random, place = np.random.default_rng(0), device(kind)
     weights = [(random.standard_normal([*map(int, each.shape)]) * 0.2).astype("float32") for _, each in parameters]
     machine = relax.VirtualMachine(compiled(module, kind), place)

@@ -153,11 +153,6 @@ class _Devices:
         }
         return values[number]() if number in values else None
 
-    def property(self, index: int, name: str) -> Any:
-        """Return what TVM's target takes from a device."""
-        numbers = {"max_num_threads": 1, "max_threads_per_block": 1, "thread_warp_size": 2, "max_shared_memory_per_block": 3}
-        return self.attribute(index, numbers[name]) if name in numbers else None
-
     def allocate(self, index: int, nbytes: int) -> int:
         """Return the handle of new memory."""
         return _new_handle(self._device(index).empty((nbytes or 1,), "uint8"))
