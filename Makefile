@@ -5,7 +5,7 @@ PYTHON ?= python3
 JOBS ?= 3
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src readers/src targets/src conformance/src runtime/src remote/src frameworks/src trust/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src readers/src targets/src conformance/src runtime/src remote/src frameworks/src tvm/src trust/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched
 # into build/cuda-machine, in folders of 60 MiB (FOR=3.12 INSTALLED=list), where there is a network.
@@ -68,7 +68,7 @@ $(NEEDED): fetch-%: setup
 pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py -n $(JOBS)
 
-frameworks: setup  ## the tests of devmod-frameworks with PyTorch, JAX, tvm-ffi and TVM
+frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM
 	@$(BIN)/python tools/frameworks.py -n $(JOBS)
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow

@@ -16,6 +16,7 @@ SOURCES = [
     ROOT / "runtime/src",
     ROOT / "remote/src",
     ROOT / "frameworks/src",
+    ROOT / "tvm/src",
     ROOT / "trust/src",
     *sorted((ROOT / "plugins").glob("*/src")),
 ]

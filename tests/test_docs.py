@@ -58,7 +58,7 @@ DOCUMENTS = [
     *(path for path in DOCS.rglob("*.md") if path.name not in GENERATED),
     *(
         path
-        for folder in ("core", "readers", "targets", "conformance", "runtime", "remote", "frameworks", "trust", "simulators")
+        for folder in ("core", "readers", "targets", "conformance", "runtime", "remote", "frameworks", "tvm", "trust", "simulators")
         for path in ROOT.glob(f"{folder}/*.md")
     ),
     *ROOT.glob("plugins/*/*.md"),
@@ -205,6 +205,7 @@ def code() -> str:
         "runtime/src",
         "remote/src",
         "frameworks/src",
+        "tvm/src",
         "trust/src",
         *(str(path) for path in ROOT.glob("plugins/*/src")),
     ]

@@ -1,4 +1,6 @@
-"""Run the tests of devmod-frameworks with PyTorch, JAX, tvm-ffi and TVM, which `make setup` does not install: they have 1 GB.
+"""Run the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM.
+
+`make setup` does not install these: they have 1 GB.
 
 The examples are compiled for cuda too, with the NVRTC that PyTorch's wheels for CUDA require.
 
@@ -20,24 +22,35 @@ from setup import editable, fingerprint, group, interpreter
 PACKAGES = ("torch==2.13.0", "jax", "jax-tvm-ffi", "apache-tvm-ffi", "apache-tvm==0.27.0.post1")
 #: What PyTorch 2.13.0 for CUDA requires. The wheel of the CPU does not.
 NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
-TESTS = ("frameworks/tests", "targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment")
+TVM = ROOT / "tvm"
+TESTS = ("frameworks/tests", "tvm/tests", "targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment")
 
 
 def fill(python: Path) -> None:
     """Install into the environment."""
-    install(python, [*editable(), *group("test"), *PACKAGES, *NVRTC], cached=True)
+    install(python, [*editable(), *group("test"), *PACKAGES, *NVRTC, "editables"], cached=True)
+    # Its library is compiled with the headers of the TVM that is installed there, so its build is not isolated.
+    install(python, ["--no-build-isolation", "--editable", str(TVM)])
+
+
+def sources() -> str:
+    """Return what the library of devmod-tvm is built from."""
+    return "".join((TVM / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "hatch_build.py", "native/bridge.cpp"))
 
 
 def main() -> int:
     """Run the tests and return the exit code."""
     try:
-        python = kept(ROOT / "build" / "frameworks", f"{interpreter()}{fingerprint()}{PACKAGES}{NVRTC}", fill)
+        python = kept(ROOT / "build" / "frameworks", f"{interpreter()}{fingerprint()}{PACKAGES}{NVRTC}{sources()}", fill)
     except InstallError as error:
         print(error)
         return 1
     if "--prepare" in sys.argv:
         return 0
-    print(f"== frameworks: the tests of devmod-frameworks with {', '.join(PACKAGES)}, and the examples with {NVRTC[0]}", flush=True)
+    print(
+        f"== frameworks: the tests of devmod-frameworks and devmod-tvm with {', '.join(PACKAGES)}, and the examples with {NVRTC[0]}",
+        flush=True,
+    )
     return subprocess.call([str(python), "-m", "pytest", *TESTS, "-q", *sys.argv[1:]], cwd=ROOT)
 
 

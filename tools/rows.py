@@ -21,6 +21,7 @@ FOLDERS = (
     "runtime/tests/*",
     "remote/tests",
     "frameworks/tests",
+    "tvm/tests",
     "trust/tests",
     "plugins/*/tests",
     "examples/*/tests",

@@ -1,0 +1,39 @@
+"""The hook that builds the libraries of a wheel: one for each minor version of TVM, here that whose headers this Python has."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sysconfig
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CustomBuildHook(BuildHookInterface[Any]):
+    """Compile the library with the compiler of TVM's own wheel: an exception of C++ must pass from one library to the other."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build, and add the library to the wheel."""
+        tvm, ffi = distribution("apache-tvm"), distribution("apache-tvm-ffi")
+        minor = re.match(r"\d+\.\d+", tvm.version)
+        assert minor is not None
+        output = Path(self.root, "src", "devmod_tvm", f"bridge-{minor[0]}.so")
+        headers = [tvm.locate_file("tvm/include"), ffi.locate_file("tvm_ffi/include")]
+        libraries = [tvm.locate_file("tvm/lib"), ffi.locate_file("tvm_ffi/lib")]
+        command = [
+            *(os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-s"),
+            *(f"-I{each}" for each in headers),
+            *("-o", str(output), str(Path(self.root, "native", "bridge.cpp"))),
+            *(f"-L{each}" for each in libraries),
+            *("-ltvm_runtime", "-ltvm_ffi"),
+        ]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)}\nfailed:\n{process.stderr}")
+        build_data["pure_python"] = False
+        build_data["artifacts"].append(f"/src/devmod_tvm/{output.name}")
+        build_data["tag"] = f"py3-none-{re.sub(r'[-.]', '_', sysconfig.get_platform())}"

@@ -1,0 +1,351 @@
+"""What TVM calls: the modules, the kernels and the memory of the kinds that devmod runs.
+
+A pointer of TVM is a handle: the key of an array of bytes. No handle is used twice, and none is an address, so a pointer of another owner,
+or of freed memory, is an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from math import prod
+from operator import itemgetter
+from typing import Any
+
+import tvm_ffi
+
+import devmod
+from devmod.errors import ArgumentError, DevmodError, NotRegisteredError, list_names, pip_install
+from devmod.interop import tvm as interop
+from devmod_tvm._kinds import FILE, registered
+
+#: The array of bytes of each handle, and the stream of each handle of a stream.
+_arrays: dict[int, Any] = {}
+_streams: dict[int, devmod.Stream] = {}
+#: No processor has such addresses.
+_handles = count(1 << 56, 1 << 12)
+_make_module, _make_tensor, _offset = (tvm_ffi.get_global_func(f"devmod.tvm.{name}") for name in ("module", "tensor", "offset"))
+_view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(("PyMemoryView_FromMemory", ctypes.pythonapi))
+_READ, _WRITE = 0x100, 0x200
+#: The properties of TVM's module: its bytes can be saved, and its functions called.
+_MASK = 0b011
+#: TVM's names of modules that have another name than their kind.
+_MODULE_KINDS = {"rocm": "hip"}
+
+
+# -- Memory
+
+
+def tensor(array: devmod.Array) -> Any:
+    """Return a tensor of TVM over an array of devmod, without a copy. The tensor keeps the array alive.
+
+    Parameters
+    ----------
+    array
+        An array in the memory of a device that TVM uses through devmod.
+
+    Raises
+    ------
+    ArgumentError
+        The array is in the memory of the host, or on a device of another kind.
+    """
+    device: Any = getattr(array, "device", None)
+    if not isinstance(array, devmod.Array) or device is None or device.kind not in registered:
+        raise ArgumentError(
+            f"tensor: expected an array of devmod on a device of {list_names(registered)}, got {array!r}; "
+            "tvm.runtime.tensor(array, device) copies an array of the host",
+            argument="array",
+        )
+    handle = _new_handle(array.viewed((array.nbytes,), "uint8"))  # type: ignore[attr-defined]
+    return _make_tensor(handle, array.shape, tvm_ffi.dtype(array.dtype), tvm_ffi.device(device.kind, device.index))
+
+
+def array(tensor: Any) -> devmod.Array:
+    """Return an array of devmod over a tensor of TVM, without a copy. The array keeps the tensor alive.
+
+    Parameters
+    ----------
+    tensor
+        A contiguous tensor of TVM on a device that TVM uses through devmod.
+
+    Raises
+    ------
+    ArgumentError
+        It is no such tensor.
+    """
+    if not isinstance(tensor, tvm_ffi.Tensor):
+        raise ArgumentError(f"array: expected a tensor of TVM, got {type(tensor).__name__}", argument="tensor")
+    result = _tensor_bytes(tensor, "array: the tensor").viewed(tuple(tensor.shape), str(tensor.dtype))
+    result.owner = tensor
+    return result  # type: ignore[no-any-return]
+
+
+def _new_handle(array: Any) -> int:
+    handle = next(_handles)
+    _arrays[handle] = array
+    return handle
+
+
+def _part(handle: int | None, offset: int, nbytes: int, subject: str) -> Any:
+    """Return bytes of the array of a handle. `subject` begins the error's sentence."""
+    found = _arrays.get(handle or 0)
+    if found is None:
+        raise ArgumentError(
+            f"{subject} is {hex(handle or 0)}, which is no memory that devmod has for TVM: it is freed, or another library's. Allocate it "
+            "with TVM on this device, or take devmod_tvm.tensor(array)"
+        )
+    return found if nbytes == found.nbytes else found[offset : offset + nbytes]
+
+
+def _tensor_bytes(tensor: Any, subject: str) -> Any:
+    if not tensor.is_contiguous():
+        raise ArgumentError(f"{subject} is not contiguous; copy it")
+    offset, dtype = _offset(tensor), tensor.dtype
+    return _part(tensor.data_ptr() - offset, offset, (prod(tensor.shape) * dtype.bits * dtype.lanes + 7) // 8, subject)
+
+
+def _missing(kind: str, error: NotRegisteredError) -> NotRegisteredError:
+    """Return the error of a kind without a runtime, with the extra of this wheel that installs it."""
+    return NotRegisteredError(f"{error}\nTogether with devmod-tvm: {pip_install(f'devmod-tvm[{kind}]')}", kind=kind)
+
+
+class _Devices:
+    """The devices of one kind. TVM calls the public methods: most have the number of the device first."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def _device(self, index: int) -> Any:
+        try:
+            return devmod.device(self.kind, index)
+        except NotRegisteredError as error:
+            raise _missing(self.kind, error) from None
+
+    def attribute(self, index: int, number: int) -> Any:
+        """Return an attribute by its number in TVM's `DeviceAttrKind`; None for one that devmod does not know."""
+        if number == 0:
+            with suppress(DevmodError):
+                return int(bool(self._device(index)))
+            return 0
+        device = self._device(index)
+        names = device.capabilities.limits or {}
+
+        def limit(name: str) -> int | None:
+            return device.limits.get(names.get(name, ""))  # type: ignore[no-any-return]
+
+        dimensions = [limit(f"block_{axis}") for axis in "xyz"]
+        values: dict[int, Callable[[], Any]] = {
+            1: lambda: limit("block"),
+            2: lambda: max(device.subgroup_sizes, default=1),
+            3: lambda: limit("shared_memory"),
+            4: lambda: device.arch or None,
+            5: lambda: device.name,
+            7: lambda: device.limits.get("max_compute_units"),
+            8: lambda: None if None in dimensions else json.dumps(dimensions),
+            10: lambda: device.arch or None,
+            12: lambda: device.driver_version or None,
+            14: lambda: device.memory or None,
+            15: device.free_memory,
+        }
+        return values[number]() if number in values else None
+
+    def allocate(self, index: int, nbytes: int) -> int:
+        """Return the handle of new memory."""
+        return _new_handle(self._device(index).empty((nbytes or 1,), "uint8"))
+
+    def scope(self, index: int, name: str) -> None:
+        """Raise the error of memory that is no plain buffer."""
+        raise ArgumentError(
+            f"devmod-tvm allocates no memory of the scope {name!r} on {self.kind}:{index}; expected 'global'. Compile without textures",
+            kind=self.kind,
+        )
+
+    def free(self, handle: int) -> None:
+        """Free memory, in any order."""
+        _arrays.pop(handle, None)
+
+    def write(self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int) -> None:
+        """Copy from the host, and wait."""
+        if nbytes:
+            part = _part(target, offset, nbytes, "the target of a copy")
+            part.copy_from(_view(source + start, nbytes, _READ), stream=_streams.get(stream))
+
+    def read(self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int) -> None:
+        """Copy to the host, and wait."""
+        if nbytes:
+            part = _part(source, start, nbytes, "the source of a copy")
+            self._order(part.device, stream)
+            part.copy_to(_view(target + offset, nbytes, _WRITE), stream=_streams.get(stream))
+
+    def copy(self, source: int, start: int, target: int, offset: int, nbytes: int, stream: int) -> None:
+        """Copy between the devices of the kind."""
+        if nbytes:
+            part, taken = _part(target, offset, nbytes, "the target of a copy"), _part(source, start, nbytes, "the source of a copy")
+            self._order(part.device, stream)
+            part.copy_from(taken, stream=_streams.get(stream), wait=bool(_streams))
+
+    def _order(self, device: Any, stream: int) -> None:
+        """Wait for all streams before a copy in no stream, as in CUDA. A program without streams has one queue."""
+        if _streams and not stream:
+            device.synchronize()
+
+    def stream(self, index: int) -> int:
+        """Return the handle of a new stream."""
+        handle = next(_handles)
+        _streams[handle] = self._device(index).stream()
+        return handle
+
+    def free_stream(self, handle: int) -> None:
+        """Free a stream. Its work goes on."""
+        _streams.pop(handle, None)
+
+    def synchronize(self, index: int, stream: int) -> None:
+        """Wait for a stream, or for all."""
+        (_streams.get(stream) or self._device(index)).synchronize()
+
+    def order(self, index: int, source: int, target: int) -> None:
+        """Delay the work of one stream until another has done its own."""
+        default = self._device(index).default_stream
+        _streams.get(target, default).wait(_streams.get(source, default).record())
+
+
+_devices: dict[str, _Devices] = {}
+
+
+def call(kind: str, name: str, *args: Any) -> Any:
+    """Call a method of the devices of a kind, for TVM's `DeviceAPI`."""
+    devices = _devices.get(kind) or _devices.setdefault(kind, _Devices(kind))
+    return getattr(devices, name)(*args)
+
+
+# -- Modules
+
+
+def load(kind: str, name: str, data: bytes) -> Any:
+    """Return TVM's module of the bytes of one, for `ffi.Module.load_from_bytes.<name>`."""
+    data = bytes(data)
+    stored = interop.load_module_bytes(name, data)
+    try:
+        real = devmod.load_from_bytes(kind, stored.save_to_bytes())
+    except NotRegisteredError as error:
+        raise _missing(kind, error) from None
+    # The wheel may have been installed since TVM's import, which registers it for an installed one.
+    tvm_ffi.register_global_func(f"ffi.Module.create.{kind}", partial(create, kind), override=True)
+    return _module(_MODULE_KINDS.get(name, name), real, lambda: data)
+
+
+def create(kind: str, code: Any, fmt: str, functions: Mapping[str, Any], source: Mapping[str, str]) -> Any:
+    """Return TVM's module of what its compiler wrote, for `ffi.Module.create.<kind>`."""
+    infos = {
+        str(name): devmod.FunctionInfo(
+            str(each.name), [*map(str, each.arg_types)], [*map(str, each.launch_param_tags)], [*map(int, each.arg_extra_tags)]
+        )
+        for name, each in functions.items()
+    }
+    shaders = {str(name): bytes(each) for name, each in code.items()} if hasattr(code, "items") else bytes(code)
+    real = devmod.create(kind, shaders, str(fmt), infos, {str(key): str(text) for key, text in source.items()})
+    return _module(_MODULE_KINDS.get(kind, kind), real, lambda: interop.dump_module_bytes(real))
+
+
+def load_file(path: str, *_: str) -> Any:
+    """Return TVM's module of a ``.devmod`` file. Each call of a function uses the candidate that fits the device of its arrays."""
+    return _file(devmod.load(str(path)))
+
+
+def load_file_bytes(data: bytes) -> Any:
+    """Return TVM's module of the bytes of a ``.devmod`` file, such as one that a library of TVM imports."""
+    return _file(devmod.loads(bytes(data)))
+
+
+def _file(root: devmod.Module) -> Any:
+    return _module(FILE, root, lambda: devmod.dumps(root))
+
+
+def _module(kind: str, module: devmod.Module, save: Callable[[], bytes]) -> Any:
+    functions: dict[str, Any] = {}
+
+    def function(name: str) -> Any:
+        if name not in functions and (owner := _owner(module, name)) is not None:
+            functions.setdefault(name, tvm_ffi.convert(_Kernel(owner, name).call))
+        return functions.get(name)
+
+    def serve(request: str, *args: str) -> Any:
+        return function(*args) if request == "function" else save() if request == "save" else module.inspect_source(*args)
+
+    return _make_module(kind, _MASK, tvm_ffi.convert(serve))
+
+
+def _owner(module: devmod.Module, name: str) -> devmod.Module | None:
+    """Return the module of a tree that has a function."""
+    if name in module.functions:
+        return module
+    return next((owner for each in module.imports if (owner := _owner(each, name)) is not None), None)
+
+
+class _Kernel:
+    """A kernel as TVM calls it: pointers and numbers, then the launch values of its tags.
+
+    The first call on a device builds the kernel for it.
+    """
+
+    def __init__(self, module: devmod.Module, name: str) -> None:
+        info = module.functions[name]
+        self._module, self._name, self._count = module, name, len(info.arg_types)
+        self._pointers = [number for number, each in enumerate(info.arg_types) if each == "handle"]
+        #: The element types that kernels of devmod have. Those of TVM have none.
+        params = info.interface.params if info.interface is not None else ()
+        self._types = {number: each.type for number, each in enumerate(params) if each.kind == "buffer" and each.type}
+        tags = [each for each in info.launch_param_tags if each.startswith(("blockIdx.", "threadIdx."))]
+        grid, block = (_values(scope, tags, self._count) for scope in ("blockIdx", "threadIdx"))
+        #: The number of arguments of a call whose launch values are a grid and a block alone; -1 if there is none.
+        self._plain = self._count + len(tags) if grid and block else -1
+        self._grid, self._block = grid, block
+        self._functions: dict[Any, Any] = {}
+
+    def call(self, *args: Any) -> Any:
+        """Launch the kernel."""
+        values, arrays = [*args[: self._count]], _arrays
+        if len(values) < self._count:
+            text = f"the {self._module.kind} function {self._name!r} takes {self._count} arguments and its launch values, got {len(args)}"
+            raise ArgumentError(text, kind=self._module.kind)
+        for number in self._pointers:
+            try:
+                values[number] = arrays[values[number].value]
+            except (AttributeError, KeyError):
+                values[number] = self._array(number, values[number])
+        device = values[self._pointers[0]].device if self._pointers else devmod.device(self._module.kind)
+        function = self._functions.get(device)
+        if function is None:
+            function = self._functions[device] = self._module.get_function(self._name).on(device)
+        for number, dtype in self._types.items():
+            values[number] = _typed(values[number], dtype)
+        stream = _streams.get(tvm_ffi.get_raw_stream(tvm_ffi.device(device.kind, device.index))) if _streams else None
+        if len(args) == self._plain:
+            return function(*values, grid=self._grid(args), block=self._block(args), stream=stream)  # type: ignore[misc]
+        return function(*values, *args[self._count :], stream=stream)
+
+    def _array(self, number: int, value: Any) -> Any:
+        """Return the array of an argument that is not the handle of memory: a tensor, or an error."""
+        subject = f"the {self._module.kind} function {self._name!r}: argument {number + 1}"
+        if isinstance(value, tvm_ffi.Tensor):
+            return _tensor_bytes(value, subject)
+        if value is None or isinstance(value, ctypes.c_void_p):
+            return _part(getattr(value, "value", 0), 0, 0, subject)
+        raise ArgumentError(f"{subject} is {value!r}; expected a tensor or a pointer", kind=self._module.kind)
+
+
+def _values(scope: str, tags: Sequence[str], count: int) -> Callable[[Sequence[Any]], Any] | None:
+    """Return what takes the launch values of a scope from the arguments, x first; None if they skip a dimension."""
+    places = [count + tags.index(f"{scope}.{axis}") for axis in "xyz" if f"{scope}.{axis}" in tags]
+    used = [axis for axis in "xyz" if f"{scope}.{axis}" in tags]
+    return itemgetter(*places) if used and used == ["x", "y", "z"][: len(used)] else None
+
+
+def _typed(array: Any, dtype: str) -> Any:
+    """Return the bytes of an array as elements of a type."""
+    nbytes = tvm_ffi.dtype(dtype).itemsize
+    return array.viewed((array.nbytes // nbytes,), dtype)
