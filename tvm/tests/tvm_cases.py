@@ -63,12 +63,11 @@ def test_a_model_agrees_with_llvm(kind: str, name: str, tmp_path: Path, monkeypa
     expected = models.run(models.compiled(module, "llvm"), "llvm", inputs)
     result = models.run(executable, kind, inputs)
     np.testing.assert_allclose(result, expected, rtol=0, atol=0 if name in ("argsort", "vadd") else 2e-5)
-    library, saved = tmp_path / "model.so", tmp_path / "inputs.npz"
-    executable.export_library(str(library))
-    np.savez(saved, result, *inputs)
+    executable.export_library(str(tmp_path / "model.so"))
+    np.savez(tmp_path / "inputs.npz", result, *inputs)
     program = (
-        f"import numpy as np, tvm, tvm_models\nexpected, *inputs = np.load({str(saved)!r}).values()\n"
-        f"assert (tvm_models.run(tvm.runtime.load_module({str(library)!r}), {kind!r}, inputs) == expected).all()"
+        f"import numpy as np, tvm, tvm_models\nexpected, *inputs = np.load({str(tmp_path / 'inputs.npz')!r}).values()\n"
+        f"assert (tvm_models.run(tvm.runtime.load_module({str(tmp_path / 'model.so')!r}), {kind!r}, inputs) == expected).all()"
     )
     run_python(program, PYTHONPATH=str(Path(__file__).parent))
     monkeypatch.setenv("TVM_COMPILE_FORCE_FALLBACK", "1")
