@@ -26,6 +26,8 @@ from devmod_tvm._kinds import FILE, registered
 #: The array of bytes of each handle, and the stream of each handle of a stream.
 _arrays: dict[int, Any] = {}
 _streams: dict[int, devmod.Stream] = {}
+# Without it, Ctrl-C in a callback is a RuntimeError without a text.
+tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 #: No processor has such addresses.
 _handles = count(1 << 56, 1 << 12)
 _make_module, _make_tensor, _offset = (tvm_ffi.get_global_func(f"devmod.tvm.{name}") for name in ("module", "tensor", "offset"))
