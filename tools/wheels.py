@@ -15,8 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from environments import ROOT, InstallError
+from environments import ROOT, InstallError, python_of
 from setup import projects
+
+#: devmod-tvm is built where TVM is installed: its library of C++ needs the headers of TVM.
+TVM, WITH_TVM = ROOT / "tvm", ROOT / "build" / "frameworks"
 
 
 def distributions() -> list[Path]:
@@ -44,10 +47,15 @@ for project in sys.argv[2:]:
 
 
 def build(folder: Path) -> list[Path]:
-    """Build the wheels of all distributions and return their paths. InstallError has the output of a failed build."""
+    """Build the wheels of all distributions but devmod-tvm and return their paths. InstallError has the output of a failed build."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    command = [sys.executable, "-c", _BUILD, str(folder.resolve()), *map(str, distributions())]
+    return _build(sys.executable, folder, distributions())
+
+
+def _build(python: str, folder: Path, projects: list[Path]) -> list[Path]:
+    """Build wheels with an interpreter into a folder, and return all of the folder."""
+    command = [python, "-c", _BUILD, str(folder.resolve()), *map(str, projects)]
     # One date for all files: the same sources give the same wheel.
     env = {"SOURCE_DATE_EPOCH": "1700000000"} | os.environ
     process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
@@ -61,6 +69,11 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "wheels"
     try:
         wheels = build(folder)
+        with_tvm = python_of(WITH_TVM)
+        if with_tvm.exists():
+            wheels = _build(str(with_tvm), folder, [TVM])
+        else:
+            print("wheels: without devmod-tvm, which needs TVM's headers: make frameworks installs them")
     except InstallError as error:
         raise SystemExit(f"wheels: {error}") from None
     for wheel in wheels:

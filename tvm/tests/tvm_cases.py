@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -63,12 +64,11 @@ def test_a_model_agrees_with_llvm(kind: str, name: str, tmp_path: Path, monkeypa
     expected = models.run(models.compiled(module, "llvm"), "llvm", inputs)
     result = models.run(executable, kind, inputs)
     np.testing.assert_allclose(result, expected, rtol=0, atol=0 if name in ("argsort", "vadd") else 2e-5)
-    library, saved = tmp_path / "model.so", tmp_path / "inputs.npz"
-    executable.export_library(str(library))
-    np.savez(saved, result, *inputs)
+    executable.export_library(str(tmp_path / "model.so"))
+    np.savez(tmp_path / "inputs.npz", result, *inputs)
     program = (
-        f"import numpy as np, tvm, tvm_models\nexpected, *inputs = np.load({str(saved)!r}).values()\n"
-        f"assert (tvm_models.run(tvm.runtime.load_module({str(library)!r}), {kind!r}, inputs) == expected).all()"
+        f"import numpy as np, tvm, tvm_models\nexpected, *inputs = np.load({str(tmp_path / 'inputs.npz')!r}).values()\n"
+        f"assert (tvm_models.run(tvm.runtime.load_module({str(tmp_path / 'model.so')!r}), {kind!r}, inputs) == expected).all()"
     )
     run_python(program, PYTHONPATH=str(Path(__file__).parent))
     monkeypatch.setenv("TVM_COMPILE_FORCE_FALLBACK", "1")
@@ -139,11 +139,10 @@ def test_a_file_gives_the_kernel_that_fits_the_device(tmp_path: Path) -> None:
     """It has TVM's kernels for three kinds; a library of TVM may import its bytes."""
     devmod.save(devmod.bundle(*map(vector, ("opencl", "webgpu", "cuda"))), tmp_path / "vadd.devmod")
     module = tvm.runtime.load_module(str(tmp_path / "vadd.devmod"))
-    data = (tmp_path / "vadd.devmod").read_bytes()
     assert module.kind == "devmod"
     for kind in KINDS:
         first_device(kind)
-        for each in (module, load("devmod", data)):
+        for each in (module, load("devmod", (tmp_path / "vadd.devmod").read_bytes())):
             a, c = tensors(kind, X, 0 * X)
             each["vadd_kernel"](a, a, c, 16, 64)
             np.testing.assert_array_equal(c.numpy(), 2 * X)
@@ -258,7 +257,6 @@ def test_errors_have_the_text_of_devmod(vadd: Any) -> None:
         "devmod-tvm allocates no memory of the scope 'global.texture' on opencl:0; expected 'global'. Compile without textures"
     )
     assert "there is no opencl device 9" in error_of(tvm.runtime.tensor, X, models.device("opencl", 9))
-    assert "cannot allocate 4398046511104 bytes" in error_of(tvm.runtime.empty, (1 << 40,), "float32", models.device("opencl"))
     assert error_of(load, "opencl", b"abc") == "TVM's bytes of the opencl module: fmt: expected 8 bytes, and 3 are left, at byte 0"
     with pytest.raises(AttributeError, match="Module has no function 'other'"):
         load("opencl", foreign_bytes("opencl")[1])["other"]
@@ -292,32 +290,28 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("error", [RuntimeError("it fails"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("name", USES)
-def test_a_callback_that_raises(name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_callback_that_raises(
+    name: str, error: BaseException, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     first_device("opencl")
     device, (x,) = models.device("opencl"), tensors("opencl", X)
-
-    def fail(*_: Any) -> None:
-        raise RuntimeError(f"{name} fails")
-
     with monkeypatch.context() as patch:
-        patch.setattr(_bridge._Devices, name, fail)
+        patch.setattr(_bridge._Devices, name, Mock(side_effect=error))
         if name in ("free", "free_stream"):  # a destructor of TVM cannot raise
             USES[name](device, x)
-            assert capfd.readouterr().err == f"devmod-tvm: {name}: {name} fails\n"
+            assert capfd.readouterr().err == f"devmod-tvm: {name}: {error}\n"
         else:
-            assert error_of(USES[name], device, x) == f"{name} fails"
+            with pytest.raises(type(error), match=f"^{error}$"):
+                USES[name](device, x)
     np.testing.assert_array_equal(x.numpy(), X)
 
 
-@pytest.mark.parametrize("name", ["function", "save", "source"])
-def test_a_callback_of_a_module_that_raises(name: str) -> None:
-    def fail(request: str, *_: str) -> Any:
-        raise RuntimeError(f"{request} fails")
-
-    module = _bridge._make_module("opencl", 3, tvm_ffi.convert(fail))
-    uses = {"function": lambda: module["f"], "save": lambda: PACK(module), "source": module.inspect_source}
-    assert error_of(uses[name]) == f"{name} fails"
+def test_a_callback_of_a_module_that_raises() -> None:
+    module = _bridge._make_module("opencl", 3, tvm_ffi.convert(Mock(side_effect=RuntimeError("it fails"))))
+    for use in (lambda: module["f"], lambda: PACK(module), module.inspect_source):
+        assert error_of(use) == "it fails"
 
 
 def test_threads_share_a_kernel(vadd: Any) -> None:

@@ -26,6 +26,8 @@ from devmod_tvm._kinds import FILE, registered
 #: The array of bytes of each handle, and the stream of each handle of a stream.
 _arrays: dict[int, Any] = {}
 _streams: dict[int, devmod.Stream] = {}
+# Without it, Ctrl-C in a callback is a RuntimeError without a text.
+tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 #: No processor has such addresses.
 _handles = count(1 << 56, 1 << 12)
 _make_module, _make_tensor, _offset = (tvm_ffi.get_global_func(f"devmod.tvm.{name}") for name in ("module", "tensor", "offset"))
@@ -238,7 +240,7 @@ def load(kind: str, name: str, data: bytes) -> Any:
     return _module(_MODULE_KINDS.get(name, name), real, lambda: data)
 
 
-def create(kind: str, code: Any, fmt: str, functions: Mapping[str, Any], source: Mapping[str, str]) -> Any:
+def create(kind: str, code: Any, fmt: str, functions: Mapping[str, Any], source: Mapping[str, Any]) -> Any:
     """Return TVM's module of what its compiler wrote, for `ffi.Module.create.<kind>`."""
     infos = {
         str(name): devmod.FunctionInfo(
@@ -247,7 +249,8 @@ def create(kind: str, code: Any, fmt: str, functions: Mapping[str, Any], source:
         for name, each in functions.items()
     }
     shaders = {str(name): bytes(each) for name, each in code.items()} if hasattr(code, "items") else bytes(code)
-    real = devmod.create(kind, shaders, str(fmt), infos, {str(key): str(text) for key, text in source.items()})
+    texts = {str(key): each if isinstance(each, bytes) else str(each) for key, each in source.items()}
+    real = devmod.create(kind, shaders, str(fmt), infos, texts)
     return _module(_MODULE_KINDS.get(kind, kind), real, lambda: interop.dump_module_bytes(real))
 
 
