@@ -102,8 +102,8 @@ def test_the_picture_application(tmp_path: Path) -> None:
 
 def test_the_transformer_application(tmp_path: Path) -> None:
     weights = random_weights(SMALL)
-    module = devmod.loads(devmod.dumps(add_model(build_transformer(tmp_path, "opencl"), SMALL, weights)))
-    ops = frameworks.register(module, "transformer")
+    module = add_model(build_transformer(tmp_path, "opencl"), SMALL, weights, has_state=False)
+    ops = frameworks.register(devmod.loads(devmod.dumps(module)), "transformer")
 
     class Step:
         """The operation in the place of the program, and tensors in the place of device arrays."""
@@ -112,8 +112,12 @@ def test_the_transformer_application(tmp_path: Path) -> None:
             zeros=lambda shape, dtype: torch.zeros(shape, dtype=getattr(torch, dtype)), from_numpy=lambda array: torch.from_numpy(array)
         )
 
-        def __call__(self, **given: Any) -> Any:
-            return ops.step(**given)
+        def state(self, context: int) -> dict[str, torch.Tensor]:
+            names = [f"{name}_{number}" for number in range(SMALL.layers) for name in ("keys", "values")]
+            return {name: torch.zeros(context, SMALL.kv_size) for name in names}
+
+        def __call__(self, *, state: dict[str, torch.Tensor], **given: Any) -> Any:
+            return ops.step(**given, **state)
 
     tokens, _ = check_decoding(Step(), Reference(SMALL, weights), (3, 9), SMALL.context)
     assert len(tokens) == SMALL.context

@@ -11,10 +11,11 @@ import devmod
 from .model import BLOCK, Config
 
 
-def add_model(kernels: devmod.Module, config: Config, weights: dict[str, np.ndarray[Any, Any]]) -> devmod.Module:
+def add_model(kernels: devmod.Module, config: Config, weights: dict[str, np.ndarray[Any, Any]], *, has_state: bool = True) -> devmod.Module:
     """Return the kernels with the weights and the program `step`.
 
-    A call puts the token at the position into the caches, writes the next one behind the prompt, and moves the position on.
+    A call puts the token at the position into the caches, writes the next one behind the prompt, and moves the position on. Without
+    `has_state` each call gets the caches: an operation of PyTorch keeps no state.
     """
     # GLSL and WGSL read blocks as words, so these arrays have words for all kinds.
     words = {name: np.frombuffer(array.tobytes(), np.uint32) for name, array in weights.items() if array.dtype == BLOCK}
@@ -27,7 +28,7 @@ def add_model(kernels: devmod.Module, config: Config, weights: dict[str, np.ndar
     for number in range(config.layers):
         own = {name.removesuffix(f"_{number}"): name for name in weights if name.endswith(f"_{number}")}
         own |= {name: f"{name}_{number}" for name in ("keys", "values")}
-        caches += [f"{own[name]}: float32[context, {config.kv_size}] = 0" for name in ("keys", "values")]
+        caches += [f"{own[name]}: float32[context, {config.kv_size}]" for name in ("keys", "values")]
         heads = {"heads": config.heads, "kv_heads": config.kv_heads, "hidden": config.hidden, "epsilon": config.epsilon}
         steps.append(devmod.step("layer", x="x", frequencies="frequencies", **at, **own, **heads))
     steps.append(devmod.step("rms_norm", x="x", weight="norm", y="y", grid=1, **sizes))
@@ -40,8 +41,8 @@ def add_model(kernels: devmod.Module, config: Config, weights: dict[str, np.ndar
         "step",
         devmod.bundle(kernels, devmod.const_loader(arrays, {}), mixed=True),
         inputs=["prompt: int32"],
-        updates=["tokens: int32[context]", "position: int32[1]"],
-        states=caches,
+        updates=["tokens: int32[context]", "position: int32[1]", *([] if has_state else caches)],
+        states=[f"{each} = 0" for each in caches] if has_state else [],
         outputs=[f"logits: float32[{config.vocabulary}]"],
         temporaries=[f"x: float32[{config.size}]", f"y: float32[{config.size}]"],
         constants=[f"{name}: {array.dtype}[{len(array)}]" for name, array in arrays.items()],
