@@ -19,8 +19,8 @@ from devmod_runtime._launch.call import KernelCall
 from devmod_runtime._launch.opening import keep
 from devmod_runtime._program.temporaries import ImageForm, share
 
-#: The launches that a program caches for its plans.
-_MAX_CALLS = 1024
+#: The launches that a program caches for its plans, and those for each of its steps.
+_MAX_CALLS, _MAX_OF_STEP = 64, 8
 Error = Callable[[str, str], ArgumentError]
 ProgramFunction = Any  # its module imports this one
 
@@ -398,7 +398,7 @@ class LaunchPlan:
             if launch is None:
                 call = step.call(stream, values, arrays, scalars)
                 launch = (call.enqueue, call.kernel.check_buffers) if call.shape is not None else ()  # without threads
-                keep(known, key, launch, _MAX_CALLS)
+                keep(known, key, launch, _MAX_CALLS + _MAX_OF_STEP * len(function.steps))
             try:
                 taken = [
                     numbers[place] if place in numbers else number_of(step, argument, given, place)
