@@ -1,12 +1,12 @@
 """Whole models of one file beside tinygrad's own JIT on the same OpenCL device, and beside onnxruntime on the same processor.
 
-    python benchmarks/bench_models.py [--rounds 200] [--onnx]
+    python benchmarks/bench_models.py [--rounds 200]
 
 The models have random weights: a perceptron, a small convolutional network, and two layers of a transformer. Each round runs the JIT, a
 call with device arrays and a prepared launch in turn, each with a wait for its end; figures are medians. Both sides run kernels of
 tinygrad's OpenCL renderer on Intel's runtime (`make test-setup`): tinygrad does not know the trick by which PoCL compiles for any
-processor. --onnx also exports models of the wheels magika and rapidocr-onnxruntime, which it fetches into build/onnx-models, and runs them
-on each OpenCL device and by onnxruntime: a table without bounds, since the kernels are not devmod's.
+processor. If the volume tests have fetched the wheels magika, rapidocr-onnxruntime and onnxruntime into build/onnx-models, their models run
+on each OpenCL device and by onnxruntime too: a table without bounds, since the kernels are not devmod's.
 The exit code is 1 if a ratio is over its bound.
 """
 
@@ -140,9 +140,7 @@ def beside_onnxruntime(rounds: int) -> None:
     """Record the times of models of others."""
     folder = ROOT / "build" / "onnx-models"
     if not (folder / "done").exists():
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:", "--target", str(folder)]
-        subprocess.run([*command, "magika", "rapidocr-onnxruntime", "onnxruntime"], check=True)
-        (folder / "done").touch()
+        return
     sys.path.append(str(folder))
     import onnxruntime  # type: ignore[import-not-found]
 
@@ -171,9 +169,7 @@ def beside_onnxruntime(rounds: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--onnx", action="store_true")
     options = parser.parse_args()
     over = beside_the_jit(options.rounds)
-    if options.onnx:
-        beside_onnxruntime(max(options.rounds // 10, 8))
+    beside_onnxruntime(max(options.rounds // 10, 8))
     raise SystemExit(over)

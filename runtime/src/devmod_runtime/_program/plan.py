@@ -389,16 +389,19 @@ class LaunchPlan:
             return number
 
         known, place = function._calls, (stream, stream.device.generation)  # taken before `Opening` is asked, as in `KernelCall`
+        launches: dict[int, Any] = {}
         for step in function.steps:
             for name, nbytes in step.cleared(shapes):
                 self._launches.append((step, partial(clear, nbytes=nbytes, stream=stream), itemgetter(numbers[name])))
-            # Another position of a text has most launches in common with the last one.
-            key = (step.form, step.dims(values), *map(_form_of, map(arrays.get, step.names)), *place)
-            launch = known.get(key)
+            launch = launches.get(step.form)
+            if launch is None:  # another position of a text has most launches in common with the last one
+                key = (step.form, step.dims(values), *map(_form_of, map(arrays.get, step.names)), *place)
+                launch = known.get(key)
             if launch is None:
                 call = step.call(stream, values, arrays, scalars)
                 launch = (call.enqueue, call.kernel.check_buffers) if call.shape is not None else ()  # without threads
                 keep(known, key, launch, _MAX_CALLS + _MAX_OF_STEP * len(function.steps))
+            launches[step.form] = launch
             try:
                 taken = [
                     numbers[place] if place in numbers else number_of(step, argument, given, place)
