@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import devmod
 from devmod import Origin, Target
-from devmod.backend import create_own
+from devmod.backend import create_own, walk
 from devmod.errors import (
     ArgumentError,
     CompileError,
@@ -355,9 +355,7 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
     """
     import numpy as np
 
-    parts = [module]
-    for each in parts:  # grows
-        parts += each.imports
+    parts = [*walk(module)]
     kinds = {each.kind for each in parts}
     types = {each.type for part in parts for info in part.functions.values() if info.interface for each in info.interface.params}
     allowed = 1e-2 if types & {"float16", "bfloat16"} else 1e-4
