@@ -19,6 +19,7 @@ from typing import Any
 import tvm_ffi
 
 import devmod
+from devmod.backend import walk
 from devmod.errors import ArgumentError, DevmodError, NotRegisteredError, list_names, pip_install
 from devmod.interop import tvm as interop
 from devmod_tvm._kinds import FILE, registered
@@ -272,7 +273,7 @@ def _module(kind: str, module: devmod.Module, save: Callable[[], bytes]) -> Any:
     functions: dict[str, Any] = {}
 
     def function(name: str) -> Any:
-        if name not in functions and (owner := _owner(module, name)) is not None:
+        if name not in functions and (owner := next((each for each in walk(module) if name in each.functions), None)) is not None:
             functions.setdefault(name, tvm_ffi.convert(_Kernel(owner, name).call))
         return functions.get(name)
 
@@ -280,13 +281,6 @@ def _module(kind: str, module: devmod.Module, save: Callable[[], bytes]) -> Any:
         return function(*args) if request == "function" else save() if request == "save" else module.inspect_source(*args)
 
     return _make_module(kind, _MASK, tvm_ffi.convert(serve))
-
-
-def _owner(module: devmod.Module, name: str) -> devmod.Module | None:
-    """Return the module of a tree that has a function."""
-    if name in module.functions:
-        return module
-    return next((owner for each in module.imports if (owner := _owner(each, name)) is not None), None)
 
 
 class _Kernel:
