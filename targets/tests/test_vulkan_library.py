@@ -199,13 +199,16 @@ def test_the_bytes_do_not_depend_on_the_shaders_before() -> None:
     assert len(made) == 1
 
 
+#: Python 3.12 warns about a fork while a thread that was joined, such as that of a time limit, is still in the system's count.
+NO_WARNING_OF_AN_ENDED_THREAD = "import warnings\nwarnings.filterwarnings('ignore', 'This process .* is multi-threaded')\n"
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc has the processes of a process")
 def test_one_process_serves_many_shaders_and_ends_with_the_program(tmp_path: Path) -> None:
     """A child of a fork has a process of its own."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import os, devmod\n"
-        f"EMPTY = {EMPTY!r}\n"
+        f"import os, devmod\n{NO_WARNING_OF_AN_ENDED_THREAD}EMPTY = {EMPTY!r}\n"
         "def children():\n"
         "    with open(f'/proc/{os.getpid()}/task/{os.getpid()}/children') as file:\n"
         "        return file.read().split()\n"
@@ -315,9 +318,7 @@ def test_the_end_of_the_program_ends_its_compile(call: str, count: int, then: st
 def test_the_limit_on_open_files(tmp_path: Path) -> None:
     """Each fork starts a process of the library, with one more file that it may open."""
     script = (
-        "import devmod, os, resource, warnings\n"
-        # Python 3.12 warns about a fork while an ended thread, such as that of a time limit, is still in the system's count.
-        "warnings.filterwarnings('ignore', 'This process .* is multi-threaded')\n"
+        f"import devmod, os, resource\n{NO_WARNING_OF_AN_ENDED_THREAD}"
         "def files():\n"
         "    return set(os.listdir('/proc/self/fd'))\n"
         f"version = devmod.compile({EMPTY!r}, 'vulkan').origin.toolchain\n"
