@@ -75,8 +75,8 @@ def command(
     compile fails, the others go on, the exit status is 1, and the file is unchanged.
     """
     from contextlib import ExitStack
-    from tempfile import TemporaryDirectory
 
+    from devmod.backend import temporary_folder
     from devmod_targets.build import plan_of, read_manifest
     from devmod_targets.build.build import build_plan, rows_of
     from devmod_targets.build.display import annotate_error, progress_for
@@ -98,7 +98,7 @@ def command(
             return 0
         progress = progress_for(plan.manifest.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
         with ExitStack() as stack:
-            path = os.path.join(stack.enter_context(TemporaryDirectory()), "kernels.devmod") if dry_run else output
+            path = os.path.join(stack.enter_context(temporary_folder()), "kernels.devmod") if dry_run else output
             result = build_plan(plan, path, workers, cache=place, progress=progress, **options)
             if dry_run:
                 result.output, result.written = os.path.abspath(output or plan.output), False
