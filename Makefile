@@ -23,7 +23,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels clean
+.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
 
 ##@ Start
 
@@ -116,6 +116,9 @@ docs: setup  ## build the pages of docs/ into build/docs; any warning fails
 
 wheels: setup  ## build all wheels into build/wheels, and print the command that installs them
 	@$(BIN)/python tools/wheels.py
+
+release: setup  ## build every sdist and wheel into build/release/dist, check them, install them in empty environments, print what to type
+	@$(BIN)/python tools/release.py
 
 clean:  ## remove .venv, build/ and the caches of the tools
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
