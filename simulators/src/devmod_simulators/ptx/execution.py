@@ -185,9 +185,15 @@ class Execution:
             if lanes.index is not None:
                 lanes.load(block.reads)
                 lanes.dirty |= block.writes
-            for step in block.steps:
-                step(lanes)
-            self.finish(frame, block, lanes)
+            step = None
+            try:
+                for step in block.steps:
+                    step(lanes)
+                step = None
+                self.finish(frame, block, lanes)
+            except PtxError as error:
+                instruction = block.instructions[block.steps.index(step) if step is not None else -1]
+                raise PtxError(error.name, f"{error.text}, {self.program.module.text.place(instruction)}") from None
         if self.workspace and self.arena.heap is not None:
             self.arena.heap.release(self.workspace)
 
