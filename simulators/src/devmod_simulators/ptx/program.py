@@ -92,6 +92,7 @@ class Program:
         self.shared, self.static_shared = module.shared_layout(self.kernel)
         self.codes: dict[str, Code] = {}
         self.layouts: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
+        self.columns: tuple[Any, dict[str, Any]] = None, {}  # of an execution: the latest form, and what is the same for all of it
 
     @property
     def name(self) -> str:
@@ -138,7 +139,7 @@ def _expand(function: Function) -> tuple[list[Instruction], dict[tuple[int, str]
         moved[position] = len(code)
         if instruction.guard is not None and (_ends(instruction) or _root(instruction) == "call") and _root(instruction) != "bra":
             around[len(code)] = len(code) + 2
-            code.append(Instruction("bra", [], instruction.line, instruction.guard, not instruction.negated, instruction.scopes, instruction.source))
+            code.append(replace(instruction, opcode="bra", operands=[], negated=not instruction.negated))
             instruction = replace(instruction, guard=None, negated=False)
         code.append(instruction)
     moved[len(function.instructions)] = len(code)
