@@ -5,7 +5,7 @@ PYTHON ?= python3
 JOBS ?= 3
 SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src readers/src targets/src conformance/src runtime/src remote/src frameworks/src tvm/src trust/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
+CODE := core/src readers/src targets/src conformance/src runtime/src remote/src frameworks/src tvm/src trust/src simulators/src $(wildcard plugins/*/src) $(wildcard examples/*/src) $(dir $(wildcard examples/applications/*/*/__init__.py))
 
 # What `make gpu` runs for each KIND and DO. Those of a machine with an NVIDIA GPU need no .venv: they use the wheels that DO=wheels has fetched
 # into build/cuda-machine, in folders of 60 MiB (FOR=3.12 INSTALLED=list), where there is a network.
@@ -51,8 +51,8 @@ lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 
-types: setup  ## mypy --strict over the distributions, simulators/, tools/ and benchmarks/
-	@$(BIN)/mypy --no-error-summary $(CODE) simulators/src tools benchmarks
+types: setup  ## mypy --strict over the distributions, the tests' stand-ins, tools/ and benchmarks/
+	@$(BIN)/mypy --no-error-summary $(CODE) simulators/standins tools benchmarks
 
 format: setup  ## let ruff mend what it can and format the rest
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -33,7 +33,7 @@ class VendorDriver:
     """
 
     def __init__(self, kind: str) -> None:
-        sys.path[:0] = [str(ROOT / folder) for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/src")]
+        sys.path[:0] = [str(ROOT / folder) for folder in (f"plugins/devmod-{kind}/tests", "tests/vendors", "simulators/standins")]
         self._kind, self._vendor = kind, getattr(import_module(f"standin_{kind}"), kind.upper())
         self.on_hardware, self.missing_driver = self._vendor.on_hardware, self._vendor.missing_driver
         self.functions, self.calls = self._vendor.functions, self._vendor.calls

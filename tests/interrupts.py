@@ -60,7 +60,7 @@ def module_of(kind: str) -> Any:
     info = FunctionInfo("add", ["handle"] * 2, ["blockIdx.x", "threadIdx.x"], (), Interface(PARAMS))
     if kind == "metal":
         if sys.platform != "darwin":
-            sys.path[:0] = [str(ROOT / "plugins" / "devmod-metal" / "tests"), str(ROOT / "simulators" / "src")]
+            sys.path[:0] = [str(ROOT / "plugins" / "devmod-metal" / "tests"), str(ROOT / "simulators" / "standins")]
             from metal_double import KERNELS, Double
 
             from devmod_metal import _device

@@ -23,7 +23,8 @@ import devmod
 from devmod import ArgumentError
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.interop import tinygrad as interop
-from devmod_simulators import UnavailableError, libamdhip64, libcuda, rdna3
+from devmod_simulators import UnavailableError, libcuda
+from devmod_standins import libamdhip64, rdna3
 
 pytestmark = pytest.mark.row("R47")
 BOTH = ["opencl", "webgpu"]

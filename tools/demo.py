@@ -48,8 +48,9 @@ def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) 
 
 def rocm_emulator() -> dict[str, str]:
     """Return the variables for the stand-in HIP runtime and its emulator of AMD's RDNA3; {} if they cannot run here."""
-    sys.path.insert(0, str(ROOT / "simulators" / "src"))
-    from devmod_simulators import UnavailableError, libamdhip64, rdna3
+    sys.path.insert(0, str(ROOT / "simulators" / "standins"))
+    from devmod_simulators import UnavailableError
+    from devmod_standins import libamdhip64, rdna3
 
     try:
         return {} if rdna3.missing() else {**libamdhip64.environment(), rdna3.VARIABLE: str(rdna3.folder())}

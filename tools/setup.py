@@ -76,6 +76,7 @@ def projects() -> list[Path]:
         ROOT / "remote",
         ROOT / "frameworks",
         ROOT / "trust",
+        ROOT / "simulators",
         *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")),
     ]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-import devmod_simulators
-from devmod_simulators import libamdhip64
+import devmod_standins
+from devmod_standins import libamdhip64
 
-_CALLS = resources.files(devmod_simulators) / "drivers" / "libamdhip64" / "calls.md"
+_CALLS = resources.files(devmod_standins) / "libamdhip64" / "calls.md"
 _TYPES = {"size_t": ctypes.c_size_t, "unsigned long long": ctypes.c_uint64, "unsigned int": ctypes.c_uint}
 _HANDLES = re.compile(r"hip(Ctx|Module|Function|Stream|Event|Graph|GraphNode|GraphExec|HostFn)_t")
 #: Numbers of errors.

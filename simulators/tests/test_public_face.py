@@ -12,28 +12,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devmod_simulators import (
-    BuildError,
-    DriverLibrary,
-    StandinLibrary,
-    UnavailableError,
-    ViolationError,
-    libamdhip64,
-    libcuda,
-    metal,
-    rdna3,
-)
+from devmod_simulators import BuildError, DriverLibrary, StandinLibrary, UnavailableError, ViolationError, libcuda
+from devmod_standins import libamdhip64, metal, rdna3
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "simulators" / "src"
-MODULES = ("devmod_simulators", "devmod_simulators.metal", "devmod_simulators.ptx", "devmod_simulators.rdna3")
+SOURCES, STANDINS = ROOT / "simulators" / "src", ROOT / "simulators" / "standins"
+MODULES = ("devmod_simulators", "devmod_standins.metal", "devmod_simulators.ptx", "devmod_standins.rdna3")
 
 
 def test_an_import_loads_no_driver_and_needs_nothing_but_python() -> None:
     program = f"import sys; sys.path.insert(0, {str(SOURCES)!r})\nbefore = set(sys.modules)\nimport devmod_simulators\nprint(*set(sys.modules) - before)"
     imported = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) == {"devmod_simulators"}
-    maps = f"import sys; sys.path.insert(0, {str(SOURCES)!r})\nimport {', '.join(MODULES)}\nprint(open('/proc/self/maps').read())"
+    maps = f"import sys; sys.path.insert(0, {str(STANDINS)!r})\nimport {', '.join(MODULES)}\nprint(open('/proc/self/maps').read())"
     if Path("/proc/self/maps").exists():
         loaded = subprocess.run([sys.executable, "-I", "-c", maps], capture_output=True, text=True, check=True).stdout
         assert "libcuda" not in loaded

@@ -14,7 +14,7 @@ from two_folders import origin_in_two_folders
 import devmod
 from devmod import FunctionInfo
 from devmod_readers.amdgpu import read_code_object
-from devmod_simulators import rdna3
+from devmod_standins import rdna3
 
 pytestmark = pytest.mark.once  # what clang makes of a source
 

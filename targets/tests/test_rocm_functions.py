@@ -15,7 +15,7 @@ from backend_checks import code_of
 from clang import cindex
 
 import devmod
-from devmod_simulators import rdna3
+from devmod_standins import rdna3
 from devmod_targets._text import header_files
 
 pytestmark = pytest.mark.once  # what clang makes of a source

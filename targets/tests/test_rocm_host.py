@@ -11,7 +11,7 @@ from two_folders import origin_in_two_folders
 
 import devmod
 from devmod_readers.amdgpu import read_code_object
-from devmod_simulators import rdna3
+from devmod_standins import rdna3
 
 pytestmark = pytest.mark.once  # what clang makes of a source
 GFX1100 = "rocm -arch=gfx1100"

@@ -251,7 +251,7 @@ class Vendor(ABC):
         """
         self._require(name)
         here = Path(__file__).resolve().parent
-        paths = [str(self.folder), str(here), str(here.parents[1] / "simulators" / "src")]
+        paths = [str(self.folder), str(here), str(here.parents[1] / "simulators" / "standins")]
         return {**self.environment(), **self.driver_variables(name), "PYTHONPATH": os.pathsep.join(paths)}
 
     def shown_standin(self) -> Iterator[StandinDriver]:

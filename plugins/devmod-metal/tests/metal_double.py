@@ -1,6 +1,6 @@
 """A double of Metal: it records every call in order, and computes launches in NumPy. It does not show that a kernel runs on a device.
 
-Kernels that are not in KERNELS run as C++ on the CPU (`devmod_simulators.metal`), those with textures too: their samplers filter.
+Kernels that are not in KERNELS run as C++ on the CPU (`devmod_standins.metal`), those with textures too: their samplers filter.
 
 devmod's reader of Metal parses the sources. So the double refuses sources with errors, unknown functions and wrong arguments, as Metal does.
 Commands run only when the host waits for them, so a test that reads too early sees the old values.
@@ -19,7 +19,7 @@ import numpy as np
 import devmod
 from devmod.backend import IMAGE_FORMATS
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
-from devmod_simulators import metal as simulated
+from devmod_standins import metal as simulated
 from devmod_targets.authoring import CompileRequest, complete_source
 from devmod_targets.metal._reflect import read
 

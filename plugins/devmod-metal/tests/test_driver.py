@@ -13,7 +13,7 @@ import pytest
 
 import devmod
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError
-from devmod_simulators.metal import FrameworkDouble
+from devmod_standins.metal import FrameworkDouble
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from kind_programs import RANDOM, each_program, results
 from profiled import check_busy_queue
 
 import devmod
-from devmod_simulators import metal
+from devmod_standins import metal
 
 REPOSITORY = Path(__file__).parents[3]
 sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))

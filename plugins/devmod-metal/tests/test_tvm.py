@@ -11,7 +11,7 @@ from metal_double import Double
 from tvm_vectors import check_matmul, check_vadd, only_function, vector_module
 
 import devmod
-from devmod_simulators import metal
+from devmod_standins import metal
 
 pytestmark = pytest.mark.skipif(sys.platform != "darwin" and bool(metal.missing()), reason=metal.missing())
 

@@ -12,7 +12,7 @@ from backend_checks import first_device
 from standin_rocm import ROCM, Standin, needs_emulator, on_hardware
 
 from devmod.backend import Once
-from devmod_simulators import libhiprtc
+from devmod_standins import libhiprtc
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,7 +15,7 @@ import pytest
 from vendor import Vendor, library_class
 
 from devmod_simulators import StandinDriver as Standin
-from devmod_simulators import libamdhip64, rdna3
+from devmod_standins import libamdhip64, rdna3
 
 if TYPE_CHECKING:
     import devmod

@@ -184,7 +184,7 @@ def test_a_process_that_does_not_answer(failure: Any, text: str, tmp_path: Path,
 
 
 def test_a_frozen_program_compiles_in_its_own_process(hiprtc: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from devmod_simulators import libhiprtc
+    from devmod_standins import libhiprtc
 
     monkeypatch.setattr("sys.frozen", True, raising=False)
     monkeypatch.setattr(_hiprtc, "_candidates", lambda path: [str(libhiprtc.build())])

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from devmod_simulators import StandinDriver, UnavailableError, libamdhip64, rdna3
+from devmod_simulators import StandinDriver, UnavailableError
+from devmod_standins import libamdhip64, rdna3
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hip_calls import INVALID_VALUE, NOT_READY, OUT_OF_MEMORY, SUCCESS, allocate, check, hip, made, read, signatures, stream
 
-from devmod_simulators import StandinDriver, libamdhip64
+from devmod_simulators import StandinDriver
+from devmod_standins import libamdhip64
 
 pytestmark = pytest.mark.usefixtures("standin")
 

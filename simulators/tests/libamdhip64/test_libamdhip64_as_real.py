@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from vendor_runtime import VendorRuntime, run_program
 
-from devmod_simulators import libamdhip64
+from devmod_standins import libamdhip64
 
 LIBRARY = "libamdhip64.so.5"
 RUNTIME = VendorRuntime("libamdhip64")

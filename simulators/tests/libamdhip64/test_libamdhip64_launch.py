@@ -35,9 +35,9 @@ from hip_kernels import code_object
 
 from devmod_simulators import StandinDriver
 from devmod_simulators.drivers.worker_process import Failure
-from devmod_simulators.rdna3 import VARIABLE
-from devmod_simulators.rdna3.code_object import CodeObject
-from devmod_simulators.rdna3.emulator import launch
+from devmod_standins.rdna3 import VARIABLE
+from devmod_standins.rdna3.code_object import CodeObject
+from devmod_standins.rdna3.emulator import launch
 
 pytestmark = pytest.mark.usefixtures("standin")
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import devmod
-from devmod_simulators import StandinDriver, libamdhip64
+from devmod_simulators import StandinDriver
+from devmod_standins import libamdhip64
 
 BEGIN = """
 import ctypes, os

@@ -1,18 +1,21 @@
-"""Build a stand-in: C files become one shared library, once for the same contents."""
+"""Build a stand-in: C files become one shared library. A wheel has it built; in a source tree it is built once for the same contents."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+#: The libraries in a wheel, by machine.
+PACKAGED = Path(__file__).resolve().parent / "built"
 #: `make clean` removes it.
 CACHE = Path(__file__).resolve().parents[4] / "build" / "simulators"
-FLAGS = ("-std=gnu11", "-O1", "-g", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations")
+FLAGS = ("-std=gnu11", "-O1", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations")
 #: More options of the compiler, such as -fsanitize=address,undefined.
 VARIABLE = "DEVMOD_STANDIN_CFLAGS"
 
@@ -25,8 +28,8 @@ class BuildError(Exception):
     """The C files of a stand-in do not compile."""
 
 
-def build(soname: str, folders: Sequence[Path], includes: Sequence[Path]) -> Path:
-    """Build a shared library and return its path. The same contents are built once.
+def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[Path]]) -> Path:
+    """Return the path of a shared library: the one in the wheel, or one that is built once for the same contents.
 
     Parameters
     ----------
@@ -35,46 +38,65 @@ def build(soname: str, folders: Sequence[Path], includes: Sequence[Path]) -> Pat
     folders
         The folders of C files. The last one may have ``exports.map``.
     includes
-        The folders of the vendor's headers. A change in them is not noticed: their versions are part of their paths or of `folders`.
+        A function that returns the folders of the vendor's headers. A change in them is not noticed.
 
     Raises
     ------
     UnavailableError
-        No C compiler is installed.
+        No C compiler is installed, or no header.
     BuildError
         The files do not compile.
     """
+    packaged = PACKAGED / platform.machine() / soname
+    if packaged.exists():
+        return packaged
+    headers = includes()
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise UnavailableError(
             f"no C compiler is installed (cc), which builds the stand-in for {soname}; Debian and Ubuntu: apt-get install gcc libc6-dev"
         )
-    files = [path for folder in folders for pattern in ("*.c", "*.h", "exports.map") for path in sorted(folder.glob(pattern))]
-    flags = [
-        *FLAGS,
-        *os.environ.get(VARIABLE, "").split(),
-        *(f"-I{path}" for path in (*folders, *includes)),
-        f"-Wl,-soname,{soname}",
-        *(f"-Wl,--version-script={path}" for path in files if path.name == "exports.map"),
-        "-Wl,-Bsymbolic",  # a process may have the stand-in drivers of two vendors
-        "-Wl,-z,defs",
-    ]
-    digest = hashlib.sha256("\n".join([compiler, *flags]).encode())
-    for path in files:
+    command = [compiler, "-g", *os.environ.get(VARIABLE, "").split(), *arguments(soname, folders, headers)]
+    digest = hashlib.sha256("\n".join(command).encode())
+    for path in (path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()):
         digest.update(path.read_bytes())
     library = CACHE / digest.hexdigest()[:16] / soname
     if not library.exists():
-        sources = [str(path) for path in files if path.suffix == ".c"]
         library.parent.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent.parent) as temporary:
             target = Path(temporary) / "library" / soname
             target.parent.mkdir()
-            process = subprocess.run([compiler, *flags, "-o", str(target), *sources, "-ldl"], capture_output=True, text=True, check=False)
-            if process.returncode:
-                raise BuildError(f"the stand-in for {soname} does not compile:\n{process.stderr}")
+            compile_library(command, target)
             try:
                 target.parent.rename(library.parent)
             except OSError:  # another process was first
                 if not library.exists():
                     raise
     return library
+
+
+def arguments(soname: str, folders: Sequence[Path], includes: Sequence[Path]) -> list[str]:
+    """Return the arguments of a C compiler for a library."""
+    return [
+        *FLAGS,
+        *(f"-I{path}" for path in (*folders, *includes)),
+        f"-Wl,-soname,{soname}",
+        *(f"-Wl,--version-script={path}" for folder in folders for path in folder.glob("exports.map")),
+        "-Wl,-Bsymbolic",  # a process may have the stand-in drivers of two vendors
+        "-Wl,-z,defs",
+        *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
+        "-ldl",
+    ]
+
+
+def compile_library(command: Sequence[str], target: Path) -> None:
+    """Run a C compiler.
+
+    Raises
+    ------
+    BuildError
+        The files do not compile.
+    """
+    process = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise BuildError(f"the stand-in for {target.name} does not compile:\n{process.stderr}")

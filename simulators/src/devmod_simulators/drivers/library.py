@@ -1,4 +1,4 @@
-"""The stand-ins for libcuda, libamdhip64 and libhiprtc: building one, and giving it to a child process or to this one."""
+"""A stand-in for a vendor's library, such as `libcuda`: building it, and giving it to a child process or to this one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from .build import UnavailableError, build
+from .build import UnavailableError, arguments, build, compile_library
 from .driver import PREFIX, StandinDriver
 
 _DRIVERS = Path(__file__).resolve().parent
-_COMMON = _DRIVERS / "common"
+#: What the drivers of all vendors share.
+COMMON = _DRIVERS / "common"
 _PACKAGE = _DRIVERS.parent
 
 
@@ -45,7 +46,7 @@ class StandinLibrary:
     @cached_property
     def _built(self) -> Path | UnavailableError:
         try:
-            return build(self.soname, self._folders, self._includes())
+            return build(self.soname, self._folders, self._includes)
         except UnavailableError as error:
             return error
 
@@ -62,6 +63,18 @@ class StandinLibrary:
         if isinstance(self._built, UnavailableError):
             raise self._built
         return self._built
+
+    def build_with(self, compiler: Sequence[str], target: Path) -> None:
+        """Build the library for a wheel, with the command of a C compiler.
+
+        Raises
+        ------
+        UnavailableError
+            A header is not installed.
+        BuildError
+            The library does not compile.
+        """
+        compile_library([*compiler, *arguments(self.soname, self._folders, self._includes())], target)
 
     def environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the library, with settings such as ``devices=2``.
@@ -108,8 +121,4 @@ def _cuda_headers() -> list[Path]:
 
 
 #: CUDA's driver: launches of PTX are executed by `devmod_simulators.ptx`.
-libcuda = DriverLibrary("libcuda.so.1", (_COMMON, _DRIVERS / "libcuda"), "worker", (str(_PACKAGE / "ptx"),), _cuda_headers)
-#: HIP's runtime, by the name that hip-python loads: launches of gfx1100 code are executed by `devmod_simulators.rdna3`.
-libamdhip64 = DriverLibrary("libamdhip64.so", (_COMMON, _DRIVERS / "libamdhip64"), "worker", ("-W", "ignore", str(_PACKAGE / "rdna3")))
-#: HIP's runtime compiler: `devmod.compile` compiles the source.
-libhiprtc = StandinLibrary("libhiprtc.so", (_DRIVERS / "libhiprtc",), "hiprtc", (str(_DRIVERS / "libhiprtc" / "compiler.py"),))
+libcuda = DriverLibrary("libcuda.so.1", (COMMON, _DRIVERS / "libcuda"), "worker", (str(_PACKAGE / "ptx"),), _cuda_headers)

@@ -8,7 +8,7 @@ import signal
 import struct
 from collections.abc import Sequence
 
-from ..drivers.worker_process import ARENA, RESPONSES, Failure, frame
+from devmod_simulators.drivers.worker_process import ARENA, RESPONSES, Failure, frame
 
 ILLEGAL_ADDRESS, OPERATING_SYSTEM = 700, 304
 _PAGE = 4096

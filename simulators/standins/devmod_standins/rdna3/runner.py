@@ -20,7 +20,7 @@ _PROGRAM = """
 import json, struct, sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
-from devmod_simulators.rdna3 import emulator
+from devmod_standins.rdna3 import emulator
 
 load = emulator.load()
 for request in sys.stdin:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..drivers.build import CACHE
-from ..drivers.worker_process import Failure
+from devmod_simulators.drivers.build import CACHE
+from devmod_simulators.drivers.worker_process import Failure
 
 if TYPE_CHECKING:
     from .code_object import CodeObject, Kernel

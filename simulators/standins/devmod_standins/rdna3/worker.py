@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..drivers.worker_process import LAUNCH, LOAD, PLACE, UNLOAD, Failure, Fields, serve, text
+from devmod_simulators.drivers.worker_process import LAUNCH, LOAD, PLACE, UNLOAD, Failure, Fields, serve, text
+
 from . import emulator
 from .code_object import CodeObject, Kernel
 from .memory import Arena, report_faults

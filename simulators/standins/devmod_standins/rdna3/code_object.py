@@ -12,7 +12,7 @@ import msgpack  # type: ignore[import-untyped]
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from ..drivers.worker_process import Failure
+from devmod_simulators.drivers.worker_process import Failure
 
 INVALID_IMAGE, NOT_SUPPORTED = 200, 801
 _METADATA = 32  # NT_AMDGPU_METADATA

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from devmod.backend import temporary_folder
-
-from ..drivers.build import CACHE
+from devmod_simulators.drivers.build import CACHE
 
 HEADER = Path(__file__).with_name("msl_on_cpu.h")
 #: Numbers without a suffix are floats in MSL.
