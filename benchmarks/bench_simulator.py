@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from timing import check
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "simulators" / "src"))
 from devmod_simulators.ptx import Launch, Machine
 from devmod_targets.cuda.nvrtc import compile_program
 
