@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 DIMENSIONS = ["blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"]
 
 
+#: Settings of the stand-in drivers that show what devmod must not rely on: CUDA documents no wait of a free.
+_STRICT = {"frees_wait": "0"}
+
+
 class Vendor(ABC):
     """What tests need of one vendor. Every name is written out, so that a test does not compare the product with itself.
 
@@ -211,13 +215,16 @@ class Vendor(ABC):
     def child_environment(self, **settings: object) -> dict[str, str]:
         """Return the environment variables by which a child process finds the stand-in driver, with settings such as ``devices=2``."""
         self.built_library()
-        return self.driver_library.environment(**settings)
+        return self.driver_library.environment(**_STRICT, **settings)
 
     def standin(self) -> StandinDriver:
         """Return the stand-in driver of this process, loaded with the first call."""
         assert not self.on_hardware(), "the stand-in driver would take the name of the real one in this process"
         self.built_library()
-        return self.driver_library.load()
+        driver = self.driver_library.load()
+        for name, value in _STRICT.items():
+            driver.set_always(name, value)
+        return driver
 
     def calls(self, operation: str) -> int:
         """Return how often the function of an operation was called."""

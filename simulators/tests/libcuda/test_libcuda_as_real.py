@@ -149,12 +149,9 @@ print(json.dumps({f"{name} {when}": ask(name, when == "after cuInit") for name i
 UNSUPPORTED = (
     "cuArrayCreate_v2",
     "cuCtxGetSharedMemConfig",
-    "cuFuncSetBlockShape",
-    "cuLaunchGrid",
     "cuLinkCreate_v2",
     "cuMemcpy3DPeer",
     "cuModuleGetTexRef",
-    "cuParamSeti",
     "cuProfilerStart",
     "cuTexRefCreate",
 )

@@ -388,3 +388,75 @@ def test_a_tensor_map_has_the_limits_of_cuda(standin: StandinDriver) -> None:
     assert encode(memory, box=(257, 4)) == 1
     assert encode(memory, box=(3, 4)) == 1  # 12 bytes
     assert encode(memory, size=(16, 9)) == 1  # beyond the allocation
+
+
+def test_the_launch_api_of_cuda_3(standin: StandinDriver) -> None:
+    handle = int(function_of("add"))
+    out, value = allocate(np.zeros(4, np.int32)), ctypes.c_int(7)
+    pointer, function = ctypes.c_uint64(int(out)), ctypes.c_void_p(handle)
+    api = standin.api
+    assert api.cuFuncSetBlockShape(function, 0, 1, 1) == 1
+    assert api.cuParamSetv(function, 4090, ctypes.byref(pointer), 8) == 1
+    assert api.cuFuncSetBlockShape(function, 4, 1, 1) == api.cuFuncSetSharedSize(function, 64) == 0
+    assert api.cuParamSetv(function, 0, ctypes.byref(pointer), 8) == api.cuParamSeti(function, 8, value) == 0
+    assert api.cuLaunch(function) == 1  # the size is not set
+    assert api.cuParamSetSize(function, 12) == api.cuLaunchGrid(function, 1, 1) == 0
+    assert read(out) == [7, 7, 7, 7]
+    assert standin.last_launch["shared"] == "64"
+    assert api.cuParamSetf(function, 8, ctypes.c_float(1.0)) == api.cuLaunchGridAsync(function, 2, 1, None) == 0
+    assert read(out) == [0x3F800000] * 4
+
+
+def test_the_globals_of_a_library() -> None:
+    library = check(cuda.cuLibraryLoadData(ptx_of(KERNELS).encode() + b"\0", [], [], 0, [], [], 0))
+    pointer, size = check(cuda.cuLibraryGetGlobal(library, b"total"))
+    assert (size, read(pointer, 1)) == (4, [5])
+    assert code(cuda.cuLibraryGetGlobal(library, b"missing")) == "CUDA_ERROR_NOT_FOUND"
+
+
+def test_the_form_of_get_proc_address_without_a_status(standin: StandinDriver) -> None:
+    pointer = ctypes.c_void_p()
+    assert standin.api.cuGetProcAddress(b"cuMemAlloc", ctypes.byref(pointer), 12000, ctypes.c_uint64(0)) == 0
+    assert pointer.value == ctypes.cast(standin.api.cuMemAlloc_v2, ctypes.c_void_p).value
+    assert standin.api.cuGetProcAddress(b"cuMissing", ctypes.byref(pointer), 12000, ctypes.c_uint64(0)) == 500
+
+
+GRID_SYNC = """#include <cooperative_groups.h>
+extern "C" __global__ void k(int *x, int n) {
+    auto grid = cooperative_groups::this_grid();
+    int i = grid.thread_rank();
+    x[i] = i;
+    grid.sync();
+    int other = x[n - 1 - i];
+    grid.sync();
+    x[i] = other;
+}"""
+
+
+def test_a_cooperative_launch_synchronizes_its_grid() -> None:
+    out = allocate(np.zeros(128, np.int32))
+    values = ((int(out), 128), (ctypes.c_void_p, ctypes.c_int))
+    assert code(cuda.cuLaunchCooperativeKernel(function_of("k", GRID_SYNC), 4, 1, 1, 32, 1, 1, 0, 0, values)) == "CUDA_SUCCESS"
+    assert read(out, 128) == list(range(127, -1, -1))
+
+
+@pytest.mark.parametrize(("waits", "expected"), [(None, "CUDA_SUCCESS"), (0, "CUDA_ERROR_ILLEGAL_ADDRESS")])
+def test_a_free_waits_for_the_kernels_before_it(standin: StandinDriver, waits: int | None, expected: str) -> None:
+    standin.set("frees_wait", waits)
+    out = allocate(np.zeros(4, np.int32))
+    assert launch(function_of("add"), ((int(out), 7), (ctypes.c_void_p, ctypes.c_int))) == "CUDA_SUCCESS"
+    assert code(cuda.cuMemFree(out)) == "CUDA_SUCCESS"
+    assert code(cuda.cuCtxSynchronize()) == expected
+    if waits == 0:
+        standin.forget_failures()
+
+
+def test_a_fault_is_written_to_standard_error(standin: StandinDriver, capfd: pytest.CaptureFixture[str]) -> None:
+    function = function_of("add", KERNELS, ("-lineinfo",))
+    out = allocate(np.zeros(4, np.int32))
+    launch(function, ((int(out), 7), (ctypes.c_void_p, ctypes.c_int)), block=(8, 1, 1))
+    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    error = capfd.readouterr().err
+    assert error.startswith(f"stand-in driver: add: write of 4 bytes at global address 0x{int(out) + 16:x} is out of bounds, kernel add, ")
+    assert ", block (0, 0, 0), thread (4, 0, 0), kernel.cu:5, PTX line " in error
+    standin.forget_failures()

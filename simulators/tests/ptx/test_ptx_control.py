@@ -244,7 +244,7 @@ def test_warp_barriers_in_two_branches_wait_for_each_other() -> None:
 def error_of(source: str, grid: int, block: int, args: list[Any], **launch: Any) -> tuple[str, str]:
     with pytest.raises(PtxError) as caught:
         run_source(source, grid, block, args, **launch)
-    return caught.value.name, caught.value.text
+    return caught.value.name, caught.value.text.rpartition(", PTX line ")[0] or caught.value.text
 
 
 def test_threads_that_wait_for_ever_are_an_error() -> None:

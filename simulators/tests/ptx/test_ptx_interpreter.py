@@ -63,11 +63,12 @@ def test_a_tiled_product_of_matrices(random: np.random.Generator) -> None:
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
-def test_an_illegal_address_names_the_access_the_kernel_and_the_thread() -> None:
+@pytest.mark.parametrize(("option", "place"), [("-lineinfo", "kernel.cu:3, PTX line "), ("-default-device", "PTX line ")])
+def test_an_illegal_address_names_the_access_the_thread_and_the_line(option: str, place: str) -> None:
     x = np.zeros(8, np.float32)
     with pytest.raises(PtxError) as caught:
-        run_source(AXPY, 1, 32, [1.0, x, x.copy(), 10])
+        run_source(AXPY, 1, 32, [1.0, x, x.copy(), 10], option)
     assert caught.value.name == "CUDA_ERROR_ILLEGAL_ADDRESS"
-    assert (
-        caught.value.text == "read of 4 bytes at global address 0x70000000120 is out of bounds, kernel k, block (0, 0, 0), thread (8, 0, 0)"
-    )
+    where = f"kernel k, block (0, 0, 0), thread (8, 0, 0), {place}"
+    assert caught.value.text.startswith(f"read of 4 bytes at global address 0x70000000120 is out of bounds, {where}")
+    assert caught.value.text.endswith(" (ld.global.f32)")

@@ -15,7 +15,7 @@ from devmod_simulators.ptx import Module, PtxError, parser, run_ptx
 def error_of(source: str, args: list[Any], block: int = 4, **launch: Any) -> tuple[str, str]:
     with pytest.raises(PtxError) as caught:
         run_source(source, 2, block, args, **launch)
-    return caught.value.name, caught.value.text
+    return caught.value.name, caught.value.text.rpartition(", PTX line ")[0] or caught.value.text
 
 
 KERNEL = 'extern "C" __global__ void k(int *o, int n) { %s }'

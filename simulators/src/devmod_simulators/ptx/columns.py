@@ -67,7 +67,10 @@ def _lane_bits(change: Callable[[Array], Array]) -> Callable[["Execution"], Arra
 
 
 _ALL = U32.type(0xFFFFFFFF)
+#: The columns that differ between executions of one form begin so.
+MOVING = ("number", "ctaid", "clusterid", "envreg")
 _COLUMNS: dict[str, Callable[["Execution"], Array]] = {
+    "lanes": lambda execution: np.arange(execution.count, dtype=S64),
     # Of the interpreter: the place of a lane in its block, of its block among those that run at once and in the grid.
     "thread": lambda execution: np.tile(np.arange(execution.threads, dtype=S64), len(execution.blocks)),
     "block": lambda execution: np.repeat(np.arange(len(execution.blocks), dtype=S64), execution.threads),

@@ -259,6 +259,19 @@ class Decoder:
             return space, self.source(Name(base.text, base.offset + offset), dtype)
         raise self.invalid("an address has the wrong form")
 
+    def parameter(self, operand: int) -> int | None:
+        """Return where an address operand that names a parameter of the kernel is in the block of parameters; else None."""
+        address = self.operands[operand]
+        known = self.address_of(address.base.text) if isinstance(address.base, Name) else None
+        return known[1] + address.base.offset + address.offset if known and known[0] == "param" else None
+
+    def base(self, operand: int, dtype: DType) -> tuple[Source, int]:
+        """Return a function that computes the base of an address operand, and the constant that comes to it."""
+        address = self.operands[operand]
+        if isinstance(address, Address) and isinstance(address.base, Register):
+            return self.register(address.base, UNSIGNED[address.base.dtype.itemsize]), address.offset
+        return self.address(operand, dtype)[1], 0
+
 
 @contextmanager
 def form_of(decoder: Decoder) -> Iterator[None]:

@@ -7,13 +7,13 @@ import numpy as np
 
 from .barriers import Barriers
 from .calls import call, copy_local
-from .columns import Launch, make_column
+from .columns import MOVING, Launch, make_column
 from .errors import PtxError
 from .lanes import Frame, Lanes
 from .memory import HEAP, Arena, Heap, LaneMemory
 from .ops_together import release_warps
 from .program import Block, Branch, Call, Jump, Leave, Program, Table
-from .ptx_types import S64, U64, Array
+from .ptx_types import U64, Array
 
 #: Lanes that execute at once, unless one block or a cooperative grid has more.
 LANES = 1 << 16
@@ -54,6 +54,7 @@ class Execution:
     blocks: range
     threads: int
     warps_per_block: int
+    count: int
     shared: LaneMemory
 
     def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
@@ -65,8 +66,13 @@ class Execution:
         self.count = len(blocks) * self.threads
         self.warps_per_block = -(-self.threads // 32)
         self.slots = len(blocks) * self.warps_per_block * 32
-        lane = np.arange(self.count, dtype=S64)
-        self.columns: dict[str, Array] = {"lanes": lane}
+        #: Columns by name, and those of every execution of as many blocks of this form, which the program keeps.
+        self.columns: dict[str, Array] = {}
+        form = (launch.grid, launch.block, launch.cluster, launch.shared, len(blocks))
+        if program.columns[0] != form:
+            program.columns = form, {}
+        self.kept: dict[str, Array] = program.columns[1]
+        lane = self.column("lanes")
         self.shared = LaneMemory("shared", len(blocks), program.shared_size(launch.shared))
         self.parameters = LaneMemory("parameter", 1, len(launch.parameters))
         self.parameters.bytes[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
@@ -75,7 +81,7 @@ class Execution:
         self.alive = np.ones(self.count, bool)
         self.alive_count = self.count
         self.alive_bits_now: Array | None = None
-        self.ready: dict[tuple[Frame, int], Lanes] = {}
+        self.ready: dict[tuple[Frame, int], list[Lanes]] = {}
         self.waiting_since: dict[tuple[Frame, int], int] = {}
         self.parked: dict[tuple[Frame, int], Lanes] = {}
         self.barriers = Barriers(self)
@@ -94,9 +100,10 @@ class Execution:
 
     def column(self, name: str) -> Array:
         """Return an array with an element for each lane, or with one element if it is the same for all."""
-        if name not in self.columns:
-            self.columns[name] = make_column(self, name)
-        return self.columns[name]
+        columns = self.columns if name in self.columns or name.startswith(MOVING) else self.kept
+        if name not in columns:
+            columns[name] = make_column(self, name)
+        return columns[name]
 
     def clock(self, name: str) -> Array:
         """Return a clock, in nanoseconds."""
@@ -116,40 +123,33 @@ class Execution:
     def add(self, lanes: Lanes, number: int) -> None:
         """Make lanes ready to run a block; they join those that are ready there."""
         key = (lanes.frame, number)
-        other = self.ready.get(key)
-        if other is None:
-            self.ready[key] = lanes
-            self.waiting_since[key] = self.steps
+        if key in self.ready:
+            self.ready[key].append(lanes)
         else:
-            self.ready[key] = self.join(other, lanes, number)
+            self.ready[key] = [lanes]
+            self.waiting_since[key] = self.steps
 
-    def join(self, first: Lanes, second: Lanes, number: int) -> Lanes:
-        """Return the lanes of two groups of a frame that are at one block."""
-        frame = first.frame
-        live = frame.code.blocks[number].live
-        first.flush(live)
-        second.flush(live)
-        assert first.index is not None
-        assert second.index is not None
-        total = first.count + second.count
+    def join(self, groups: list[Lanes], number: int) -> Lanes:
+        """Return the lanes of the groups of a frame that are at one block."""
+        frame = groups[0].frame
+        if len(groups) == 1:
+            return groups[0]
+        frame.flush(groups, frame.code.blocks[number].live)
+        total = sum(lanes.count for lanes in groups)
         if total == frame.count:
             return Lanes(frame, None)
         if total < frame.count >> 4:
-            index = np.sort(np.concatenate([first.index, second.index]))
+            index = np.sort(np.concatenate([lanes.index for lanes in groups]))
         else:
             present = np.zeros(frame.count, bool)
-            present[first.index] = True
-            present[second.index] = True
+            for lanes in groups:
+                present[lanes.index] = True
             index = np.flatnonzero(present)
         return Lanes(frame, index)
 
     def split(self, lanes: Lanes, chosen: Array, live: int) -> tuple[Lanes, Lanes]:
         """Return the lanes where `chosen` is true and the others."""
-        lanes.flush(live)
-        yes, no = np.flatnonzero(chosen), np.flatnonzero(~chosen)
-        if lanes.index is not None:
-            yes, no = lanes.index[yes], lanes.index[no]
-        return Lanes(lanes.frame, yes), Lanes(lanes.frame, no)
+        return lanes.part(np.flatnonzero(chosen), live), lanes.part(np.flatnonzero(~chosen), live)
 
     def pick(self, patience: int) -> tuple[Frame, int]:
         """Return the place to run next: the first block of the deepest call, or the one that has waited for too long."""
@@ -171,8 +171,8 @@ class Execution:
             key = self.pick(patience)
             if patience <= 0:
                 patience = LONG_PATIENCE
-            lanes = self.ready.pop(key)
             frame, number = key
+            lanes = self.join(self.ready.pop(key), number)
             block = frame.code.blocks[number]
             self.steps += 1
             if self.steps > STEPS:
@@ -185,9 +185,15 @@ class Execution:
             if lanes.index is not None:
                 lanes.load(block.reads)
                 lanes.dirty |= block.writes
-            for step in block.steps:
-                step(lanes)
-            self.finish(frame, block, lanes)
+            step = None
+            try:
+                for step in block.steps:
+                    step(lanes)
+                step = None
+                self.finish(frame, block, lanes)
+            except PtxError as error:
+                instruction = block.instructions[block.steps.index(step) if step is not None else -1]
+                raise PtxError(error.name, f"{error.text}, {self.program.module.text.place(instruction)}") from None
         if self.workspace and self.arena.heap is not None:
             self.arena.heap.release(self.workspace)
 

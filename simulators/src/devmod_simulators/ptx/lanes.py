@@ -10,6 +10,7 @@ from .ptx_types import Array
 
 if TYPE_CHECKING:
     from .execution import Execution
+    from .memory import Place
     from .program import Code
 
 _SERIALS = count()
@@ -35,11 +36,27 @@ class Frame:
         self.return_block = 0
         self.results: tuple[Any, ...] = ()
 
+    def flush(self, groups: list["Lanes"], live: int) -> None:
+        """Take the registers that groups have changed, those in `live`."""
+        changed = 0
+        for lanes in groups:
+            changed |= lanes.dirty & live
+        for number in bits(changed):
+            new: Any = None
+            for lanes in groups:
+                if lanes.dirty >> number & 1:
+                    value = lanes.r[number]
+                    if new is None:
+                        old = self.registers[number].view(value.dtype)
+                        new = np.full(self.count, old[0]) if len(old) == 1 else old.copy()
+                    new[lanes.index] = value.view(new.dtype)
+            self.registers[number] = new
+
 
 class Lanes:
     """Lanes of a frame at the same place: all of them (`index` is None), or those at the positions in `index`."""
 
-    __slots__ = ("columns", "count", "dirty", "frame", "index", "r")
+    __slots__ = ("columns", "count", "dirty", "frame", "index", "places", "r")
 
     def __init__(self, frame: Frame, index: Array | None) -> None:
         self.frame = frame
@@ -49,6 +66,8 @@ class Lanes:
         self.r: list[Any] = frame.registers if index is None else [None] * len(frame.registers)
         self.dirty = 0
         self.columns: dict[str, Array] = {}
+        #: What memory.py knows of the latest arrays of addresses, by their identity: unrolled loops use one with many offsets.
+        self.places: dict[int, Place] = {}
 
     @property
     def lanes(self) -> Array:
@@ -81,15 +100,15 @@ class Lanes:
 
     def flush(self, live: int) -> None:
         """Write changed registers back to the frame, those in `live`."""
+        self.frame.flush([self], live)
+
+    def part(self, positions: Array, live: int) -> "Lanes":
+        """Return the lanes at `positions` of these, with copies of the changed registers in `live`. These lanes end."""
         if self.index is None:
-            return
-        registers = self.frame.registers
-        for number in bits(self.dirty & live):
-            value = self.r[number]
-            old = registers[number]
-            new = np.full(self.frame.count, old[0].view(value.dtype)) if len(old) == 1 else old.view(value.dtype).copy()
-            new[self.index] = value
-            registers[number] = new
+            return Lanes(self.frame, positions)
+        part = self.select(positions, bits(self.dirty & live))
+        part.dirty = self.dirty & live
+        return part
 
     def select(self, positions: Array, reads: list[int]) -> "Lanes":
         """Return the lanes at `positions` of these, with copies of the registers in `reads`. It does not flush."""

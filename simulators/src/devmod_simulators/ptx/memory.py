@@ -25,6 +25,8 @@ FUNCTION_PARAMETERS = 1 << 40
 #: Addresses of functions.
 CODE_WINDOW = 0x10_0000
 
+#: Arrays of addresses whose places lanes remember.
+_PLACES = 8
 #: The most bytes of the heap: CUDA's default.
 HEAP_BYTES = 8 << 20
 
@@ -42,6 +44,30 @@ class Views:
         if view is None:
             view = self.views[dtype] = self.bytes[: len(self.bytes) // dtype.itemsize * dtype.itemsize].view(dtype)
         return view
+
+
+class Place:
+    """An array of addresses in one memory: their bounds, and the indices of elements by their width."""
+
+    __slots__ = ("address", "high", "indices", "low", "memory", "union")
+
+    def __init__(self, memory: Views, address: Array) -> None:
+        self.memory, self.address = memory, address
+        self.indices: dict[int, Array] = {}
+        if len(address) == 1:
+            self.low = self.high = self.union = int(address[0])
+        else:
+            self.low, self.high, self.union = int(address.min()), int(address.max()), int(np.bitwise_or.reduce(address))
+
+
+def place_of(memory: Views, lanes: "Lanes", address: Array) -> Place:
+    """Return what is known of addresses. Registers never change in place, so an array has one place."""
+    place = lanes.places.get(id(address))
+    if place is None or place.memory is not memory:
+        if len(lanes.places) >= _PLACES:
+            lanes.places.clear()
+        place = lanes.places[id(address)] = Place(memory, address)
+    return place
 
 
 class Arena(Views):
@@ -66,27 +92,28 @@ class Arena(Views):
         self.start_array = np.array(self.starts, U64)
         self.end_array = np.array(self.ends, U64)
 
-    def locate(self, lanes: "Lanes", address: Array, size: int, width: int, access: str) -> Array:
-        """Return the indices of elements of `width` bytes, after a check that each lane may access `size` bytes."""
-        if len(address) == 1:
-            low = high = int(address[0])
-            union = low
-        else:
-            low, high = int(address.min()), int(address.max())
-            union = int(np.bitwise_or.reduce(address))
-        if union & (size - 1):
+    def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
+        """Return a view and the indices of elements of `dtype` there, after a check that each lane may access `size` bytes."""
+        width = dtype.itemsize
+        place = place_of(self, lanes, address)
+        if step and (place.union | step) & (size - 1):
+            address, step = stepped(address, step), 0
+            place = place_of(self, lanes, address)
+        if place.union & (size - 1):
             misaligned(lanes, address, size, access, "global")
+        low, high = place.low + step, place.high + step + size
         start, end = self.last
-        if low < start or high + size > end:
-            place = bisect.bisect_right(self.starts, low) - 1
-            if place >= 0 and high + size <= self.ends[place]:
-                self.last = (self.starts[place], self.ends[place])
+        if low < start or high > end:
+            number = bisect.bisect_right(self.starts, low) - 1
+            if number >= 0 and high <= self.ends[number]:
+                self.last = (self.starts[number], self.ends[number])
             else:
-                self.check_each(lanes, address, size, access)
-        if len(address) == 1:
-            return np.array([(low - self.base) // width], S64)
-        offset = (address - np.uint64(self.base)).view(S64)
-        return offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
+                self.check_each(lanes, stepped(address, step), size, access)
+        index = place.indices.get(width)
+        if index is None:
+            offset = (address - np.uint64(self.base)).view(S64)
+            index = place.indices[width] = offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
+        return shifted(self.view(dtype), index, step // width)
 
     def check_each(self, lanes: "Lanes", address: Array, size: int, access: str) -> None:
         """Raise an error for the first lane whose address is in no range."""
@@ -142,34 +169,49 @@ class LaneMemory(Views):
     def __init__(self, space: str, pieces: int, size: int) -> None:
         self.space = space
         self.size = size
+        self.moves = False  # whether the pieces have grown: their places are not those that lanes remember
         self.stride = -(-max(size, 16) // 16) * 16
         super().__init__(np.zeros(pieces * self.stride, U8))
 
-    def locate(self, lanes: "Lanes", pieces: Array | None, offset: Array, size: int, width: int, access: str) -> Array:
-        """Return the indices of elements of `width` bytes: `pieces` are the first bytes of each lane's piece."""
-        if len(offset) == 1:
-            low = high = int(offset[0])
-            union = low
-        else:
-            low, high = int(offset.min()), int(offset.max())
-            union = int(np.bitwise_or.reduce(offset))
-        if union & (size - 1):
-            misaligned(lanes, offset, size, access, self.space)
-        if low < 0 or high + size > self.size:
-            illegal(lanes, offset, offset.astype(np.float64) + size > self.size, size, access, self.space)
-        index = offset.astype(S64)
-        if pieces is not None:
-            index = index + pieces
-        return index if width == 1 else index >> np.int64(width.bit_length() - 1)
+    def locate(
+        self, lanes: "Lanes", pieces: Array | None, offset: Array, size: int, dtype: DType, access: str, step: int
+    ) -> tuple[Array, Array]:
+        """Return a view and the indices of elements of `dtype` there: `pieces` are the first bytes of each lane's piece."""
+        width = dtype.itemsize
+        place = place_of(self, lanes, offset)
+        if (place.union | step) & (size - 1) or place.low + step < 0 or place.high + step + size > self.size:
+            offset, step = stepped(offset, step), 0
+            place = place_of(self, lanes, offset)
+            if place.union & (size - 1):
+                misaligned(lanes, offset, size, access, self.space)
+            if place.high + size > self.size:
+                illegal(lanes, offset, offset.astype(np.float64) + size > self.size, size, access, self.space)
+        index = place.indices.get(width)
+        if index is None or self.moves:
+            index = offset.astype(S64)
+            if pieces is not None:
+                index = index + pieces
+            index = place.indices[width] = index if width == 1 else index >> np.int64(width.bit_length() - 1)
+        return shifted(self.view(dtype), index, step // width)
 
     def grow(self, size: int, pieces: int) -> None:
         """Make each piece larger and keep the contents."""
         old, stride = self.bytes.reshape(pieces, self.stride), self.stride
-        self.size = size
+        self.size, self.moves = size, True
         self.stride = -(-size // 16) * 16
         new = np.zeros((pieces, self.stride), U8)
         new[:, :stride] = old
         super().__init__(new.reshape(-1))
+
+
+def shifted(view: Array, index: Array, step: int) -> tuple[Array, Array]:
+    """Return a view and indices of the elements that are `step` behind those at `index`."""
+    return (view[step:], index) if step >= 0 else (view, index + step)
+
+
+def stepped(address: Array, step: int) -> Array:
+    """Return addresses with a constant added, as a device adds it."""
+    return address + np.array(step & ((1 << 8 * address.dtype.itemsize) - 1), address.dtype) if step else address
 
 
 def _where(lanes: "Lanes", position: int) -> str:

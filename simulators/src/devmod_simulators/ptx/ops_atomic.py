@@ -125,7 +125,7 @@ def _atom(decoder: Decoder) -> Step:
         olds = [np.empty(lanes.count, dtype) for _ in values]
 
         def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
-            view, index = locate(some, there, size, dtype, "atomic access")
+            view, index = locate(some, there, size, dtype, "atomic access", 0)
             chosen = slice(None) if positions is None else positions
             for number, value in enumerate(values):
                 if others is not None:

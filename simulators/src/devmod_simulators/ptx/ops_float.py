@@ -92,8 +92,17 @@ def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
         return directed(kind, mode, exact)
     if kind == "f32":
         # Rounded twice, to 53 and to 24 bits: the result differs from a fused operation in one of 2**29 cases.
-        return lambda a, b, c: (a.astype(F64) * b + c).astype(F32)
+        return _fused_twice
     return lambda a, b, c: a.astype(F64) * b + c
+
+
+def _fused_twice(a: Array, b: Array, c: Array) -> Array:
+    product = np.multiply(a, b, dtype=F64)
+    if len(c) > len(product):
+        product = product + c
+    else:
+        product += c
+    return product.astype(F32)
 
 
 def _add(decoder: Decoder, subtract: bool) -> Step:

@@ -17,6 +17,8 @@ from .memory import (
     SHARED_WINDOW,
     WINDOW_SHIFT,
     illegal,
+    place_of,
+    stepped,
     store,
 )  # fmt: skip
 from .ptx_types import DTYPES, S64, U64, UNSIGNED, Array, DType
@@ -24,27 +26,29 @@ from .ptx_types import DTYPES, S64, U64, UNSIGNED, Array, DType
 if TYPE_CHECKING:
     from .lanes import Lanes
 
-#: A function that returns the memory and the indices of elements: lanes, addresses, bytes, width of an element, kind of access.
-Locate = Callable[["Lanes", Array, int, DType, str], tuple[Array, Array]]
+#: A function that returns a view of memory and the indices of elements there: lanes, addresses, bytes, type of an element, kind of access,
+#: and a constant that is added to the addresses.
+Locate = Callable[["Lanes", Array, int, DType, str, int], tuple[Array, Array]]
 SPACES = ("global", "shared", "local", "param", "const")
 
 
-def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in global memory."""
     arena = lanes.frame.execution.arena
     if address.dtype is not U64:
         address = address.astype(U64)
     if int(address[0]) >= HEAP and arena.heap is not None:
         arena = arena.heap
-    return arena.view(dtype), arena.locate(lanes, address, size, dtype.itemsize, access)
+    return arena.locate(lanes, address, size, dtype, access, step)
 
 
-def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in shared memory, of the lane's own block or of another one of its cluster."""
     execution = lanes.frame.execution
     shared = execution.shared
     pieces = lanes.column("shared")
-    if int(address.max()) >> CLUSTER_SHIFT:
+    if place_of(shared, lanes, address).high >> CLUSTER_SHIFT:
+        address, step = stepped(address, step), 0
         rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
         others = math.prod(execution.launch.cluster)
         if int(rank.max()) >= others:
@@ -53,21 +57,21 @@ def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, acces
         block = np.where(rank < 0, own, own // others * others + rank)
         pieces = block * shared.stride
         address = address & address.dtype.type((1 << CLUSTER_SHIFT) - 1)
-    return shared.view(dtype), shared.locate(lanes, pieces, address, size, dtype.itemsize, access)
+    return shared.locate(lanes, pieces, address, size, dtype, access, step)
 
 
-def locate_local(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+def locate_local(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in local memory."""
     local = lanes.frame.execution.local
-    return local.view(dtype), local.locate(lanes, lanes.lanes * local.stride, address, size, dtype.itemsize, access)
+    return local.locate(lanes, lanes.lanes * local.stride, address, size, dtype, access, step)
 
 
-def locate_param(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
+def locate_param(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements of parameters: of the kernel, or of device functions, which are in local memory."""
     if int(address.max()) >= FUNCTION_PARAMETERS:
-        return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access)
+        return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access, step)
     parameters = lanes.frame.execution.parameters
-    return parameters.view(dtype), parameters.locate(lanes, None, address, size, dtype.itemsize, access)
+    return parameters.locate(lanes, None, address, size, dtype, access, step)
 
 
 LOCATE: dict[str, Locate] = {
@@ -110,15 +114,15 @@ def space_of(decoder: Decoder, operand_space: str) -> str:
     return {"local": "local", "param": "param"}.get(operand_space, "") if operand_space else ""
 
 
-def load(space: str, dtype: DType, count: int) -> Callable[["Lanes", Array], list[Array]]:
-    """Return the function that loads vectors of `count` elements."""
+def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lanes", Array], list[Array]]:
+    """Return the function that loads vectors of `count` elements, `step` bytes behind the addresses that it gets."""
     size = dtype.itemsize * count
 
     def fetch(lanes: "Lanes", address: Array, locate: Locate) -> list[Array]:
-        view, index = locate(lanes, address, size, dtype, "read")
+        view, index = locate(lanes, address, size, dtype, "read", step)
         if count == 1:
             return [view.take(index)]
-        return [view.take(index + number) for number in range(count)]
+        return [view[number:].take(index) for number in range(count)]
 
     if space:
         locate_here = LOCATE[space]
@@ -144,14 +148,14 @@ def load(space: str, dtype: DType, count: int) -> Callable[["Lanes", Array], lis
     return generic
 
 
-def save(space: str, dtype: DType, count: int) -> Callable[["Lanes", Array, list[Array]], None]:
-    """Return the function that stores vectors of `count` elements."""
+def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lanes", Array, list[Array]], None]:
+    """Return the function that stores vectors of `count` elements, `step` bytes behind the addresses that it gets."""
     size = dtype.itemsize * count
 
     def put(lanes: "Lanes", address: Array, values: list[Array], locate: Locate) -> None:
-        view, index = locate(lanes, address, size, dtype, "write")
+        view, index = locate(lanes, address, size, dtype, "write", step)
         for number, value in enumerate(values):
-            store(view, index + number if number else index, value)
+            store(view[number:] if number else view, index, value)
 
     if space:
         locate_here = LOCATE[space]
@@ -177,13 +181,19 @@ def _ld(decoder: Decoder) -> Step:
     operand_space, address = decoder.address(1, U64)
     space = space_of(decoder, operand_space)
     dtype, wide = _element(decoder)
+    step = 0
+    if space in ("global", "shared"):
+        address, step = decoder.base(1, U64)
     if wide:
-        return _ld_wide(decoder, space, address)
+        return _ld_wide(decoder, space, address, step)
     parts = decoder.vector(0)
     if dtype.kind == "f":
         dtype = UNSIGNED[dtype.itemsize]
     targets = [decoder.target(part, dtype) for part in parts]
-    fetch = load(space, dtype, len(parts))
+    if space == "param" and len(parts) == 1 and (place := decoder.parameter(1)) is not None and place % dtype.itemsize == 0:
+        number, target = place // dtype.itemsize, targets[0]
+        return lambda lanes: target(lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1])
+    fetch = load(space, dtype, len(parts), step)
     address = _widen(address, space)
     if len(parts) == 1:
         (out,) = targets
@@ -208,11 +218,11 @@ def _widen(address: Source, space: str) -> Source:
     return fetch
 
 
-def _ld_wide(decoder: Decoder, space: str, address: Source) -> Step:
+def _ld_wide(decoder: Decoder, space: str, address: Source, step: int) -> Step:
     wide = DTYPES["b128"]
     parts = decoder.vector(0)
     targets = [decoder.target(part, wide) for part in parts]
-    fetch = load(space, U64, 2 * len(parts))
+    fetch = load(space, U64, 2 * len(parts), step)
 
     def run(lanes: "Lanes") -> None:
         values = fetch(lanes, address(lanes))
@@ -230,10 +240,13 @@ def _st(decoder: Decoder) -> Step:
     space = space_of(decoder, operand_space)
     dtype, wide = _element(decoder)
     parts = decoder.vector(1)
+    step = 0
+    if space in ("global", "shared"):
+        address, step = decoder.base(0, U64)
     address = _widen(address, space)
     if wide:
         sources = [decoder.source(part, DTYPES["b128"]) for part in parts]
-        put_wide = save(space, U64, 2 * len(parts))
+        put_wide = save(space, U64, 2 * len(parts), step)
 
         def run_wide(lanes: "Lanes") -> None:
             values = [source(lanes)[name] for source in sources for name in ("low", "high")]
@@ -242,5 +255,5 @@ def _st(decoder: Decoder) -> Step:
         return run_wide
     dtype = UNSIGNED[dtype.itemsize]
     sources = [decoder.source(part, dtype) for part in parts]
-    put = save(space, dtype, len(parts))
+    put = save(space, dtype, len(parts), step)
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])

@@ -32,7 +32,7 @@ class WarpOperation:
         key = (lanes.frame, block.number)
         parked = execution.parked.pop(key, None)
         if parked is not None:
-            lanes = execution.join(parked, lanes, block.number)
+            lanes = execution.join([parked, lanes], block.number)
             lanes.load(block.reads)
         warps = Warps(execution, lanes)
         mask = _ALL if self.mask is None else self.mask(lanes)

@@ -17,6 +17,7 @@ class Parser(VariableParser):
         self.function: Function | None = None
         self.scope_numbers: list[int] = []
         self.scope_count = 0
+        self.source = (0, 0)
 
     # Modules
 
@@ -42,6 +43,7 @@ class Parser(VariableParser):
                     self.next()
                 self.skip_braces()
             elif token == ".file":
+                self.result.files[self.integer(self.tokens[self.at + 1])] = self.tokens[self.at + 2].strip('"')
                 self.skip_line()
             elif token in (".loc", ".alias", ".pragma"):
                 self.skip_line() if token == ".loc" else self.skip_statement()
@@ -96,7 +98,7 @@ class Parser(VariableParser):
         if not self.accept(";"):
             function.body = True
             self.function = function
-            self.scopes, self.scope_numbers = [], []
+            self.scopes, self.scope_numbers, self.source = [], [], (0, 0)
             for variable in function.params + function.results:
                 if variable.space == "reg":
                     continue
@@ -141,7 +143,10 @@ class Parser(VariableParser):
         elif token in SPACES:
             for variable in self.variables():
                 function.variables[variable.name] = variable.joined(function.variables.get(variable.name))
-        elif token == ".loc" or token in (".file", ".section"):
+        elif token == ".loc":
+            self.source = self.integer(self.tokens[self.at + 1]), self.integer(self.tokens[self.at + 2])
+            self.skip_line()
+        elif token in (".file", ".section"):
             self.skip_line()
         elif token == ".pragma":
             self.skip_statement()
@@ -212,7 +217,7 @@ class Parser(VariableParser):
                 if isinstance(operands[-1], Group) or self.tokens[self.at] == "(":
                     continue
                 raise self.fail(f"expected ',' or ';', got {self.tokens[self.at]!r}")
-        function.instructions.append(Instruction(opcode, operands, line, guard, negated, tuple(self.scope_numbers)))
+        function.instructions.append(Instruction(opcode, operands, line, guard, negated, tuple(self.scope_numbers), self.source))
 
 
 def parse(text: str) -> Text:

@@ -1,6 +1,6 @@
 """Modules and kernels: variables get addresses, functions become blocks of decoded instructions."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from . import operations
@@ -25,6 +25,7 @@ class Block:
 
     number: int
     steps: list[Step] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)  # of the steps, and of the end
     reads: list[int] = field(default_factory=list)
     writes: int = 0
     live: int = 0
@@ -91,6 +92,7 @@ class Program:
         self.shared, self.static_shared = module.shared_layout(self.kernel)
         self.codes: dict[str, Code] = {}
         self.layouts: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
+        self.columns: tuple[Any, dict[str, Any]] = None, {}  # of an execution: the latest form, and what is the same for all of it
 
     @property
     def name(self) -> str:
@@ -137,8 +139,8 @@ def _expand(function: Function) -> tuple[list[Instruction], dict[tuple[int, str]
         moved[position] = len(code)
         if instruction.guard is not None and (_ends(instruction) or _root(instruction) == "call") and _root(instruction) != "bra":
             around[len(code)] = len(code) + 2
-            code.append(Instruction("bra", [], instruction.line, instruction.guard, not instruction.negated, instruction.scopes))
-            instruction = Instruction(instruction.opcode, instruction.operands, instruction.line, None, False, instruction.scopes)
+            code.append(replace(instruction, opcode="bra", operands=[], negated=not instruction.negated))
+            instruction = replace(instruction, guard=None, negated=False)
         code.append(instruction)
     moved[len(function.instructions)] = len(code)
     code.append(Instruction("exit" if function.entry else "ret", [], function.line))
@@ -174,6 +176,7 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
         writes: set[int] = set()
         for position in range(start, stop):
             instruction = code[position]
+            block.instructions.append(instruction)
             if _ends(instruction):
                 decoder = Decoder(program, function, instruction)
                 target = around.get(position)

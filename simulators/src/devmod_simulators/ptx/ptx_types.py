@@ -1,5 +1,6 @@
 """PTX types as NumPy types, and the operands and instructions that the parser makes."""
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,6 +120,7 @@ class Instruction:
     guard: Register | None = None
     negated: bool = False
     scopes: tuple[int, ...] = ()
+    source: tuple[int, int] = (0, 0)  # of its .loc: the numbers of the file and of the line
 
     @property
     def parts(self) -> list[str]:
@@ -176,3 +178,10 @@ class Text:
     target: str
     functions: dict[str, Function]
     variables: dict[str, Variable]
+    files: dict[int, str] = field(default_factory=dict)  # .file
+
+    def place(self, instruction: Instruction) -> str:
+        """Return where an instruction comes from: its line of the source, if the compiler has noted it, and its line of PTX."""
+        number, line = instruction.source
+        source = f"{os.path.relpath(self.files.get(number, '?'))}:{line}, " if line else ""
+        return f"{source}PTX line {instruction.line} ({instruction.opcode})"

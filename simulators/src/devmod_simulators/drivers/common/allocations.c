@@ -55,7 +55,7 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
     return CODE_SUCCESS;
 }
 
-/* Free memory. Where the vendor documents a wait, pending work of the context runs before. */
+/* Free memory. Pending work of the context runs before, as NVIDIA's library does it, unless "frees_wait" is 0: CUDA documents no wait. */
 int memory_release(uint64_t address, bool host)
 {
     Block *block = arena_block(address, 1);
@@ -63,7 +63,7 @@ int memory_release(uint64_t address, bool host)
         violation("0x%llx is freed and is not the start of %s allocation", (unsigned long long)address, host ? "a host" : "a device");
         return CODE_INVALID_VALUE;
     }
-    int result = vendor.frees_wait || setting_number("frees_wait", 0) ? context_run(block->owner) : CODE_SUCCESS;
+    int result = vendor.frees_wait || setting_number("frees_wait", 1) ? context_run(block->owner) : CODE_SUCCESS;
     arena_free(address);
     return result;
 }

@@ -35,7 +35,7 @@ extern Device devices[DEVICES];
 typedef struct {
     const char *const *visible;  /* environment variables that choose among the devices, until NULL; the first that is set counts */
     bool initializes_itself;     /* the first call initializes the driver */
-    bool frees_wait;             /* a free waits for the pending work of the context */
+    bool frees_wait;             /* a free waits for the pending work of the context, whatever "frees_wait" says */
     bool stages_pageable;        /* a copy from pageable memory has read it, and one to it is done, when the call returns */
     int without_device;          /* the code of such a call where there is no device */
     Context *(*current)(void);   /* the context of this thread, or NULL */
@@ -261,7 +261,7 @@ bool is_registered(uint64_t address, size_t size);
 /* Check that a device pointer and size lie in one allocation. */
 int check_range(uint64_t address, uint64_t size, const char *what);
 int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *address);
-/* Free memory. Where the vendor documents a wait, pending work of the context runs before. */
+/* Free memory, after the pending work of the context unless the setting "frees_wait" is 0 and the vendor documents no wait. */
 int memory_release(uint64_t address, bool host);
 int memory_register(void *address, size_t size);
 int memory_unregister(void *address);

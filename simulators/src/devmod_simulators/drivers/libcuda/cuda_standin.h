@@ -46,6 +46,9 @@ typedef struct {
     CUfunction handle;
     uint32_t max_dynamic; /* bytes of dynamic shared memory that a launch may ask for */
     int attributes[CU_FUNC_ATTRIBUTE_MAX];
+    /* What the launch API of CUDA 3 sets one by one. */
+    uint32_t next_block[3], next_shared, next_size;
+    unsigned char next_params[4096];
 } Function;
 
 struct Module {
@@ -97,6 +100,8 @@ void module_drop(void *module);
 CUresult function_of(CUfunction handle, Function **function);
 /* Return the function of a module by name, or NULL. */
 Function *module_function(Module *module, const char *name);
+/* Set the address and the bytes of a module's global; each may be NULL. */
+CUresult module_global(const Module *module, const char *name, CUdeviceptr *address, size_t *size);
 
 /* ---- launch.c, limits.c, attributes.c ---------------------------------------------------------------------------------------- */
 

@@ -201,6 +201,16 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
     return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    ENTER(CURRENT);
+    Library *object = handle_get(HANDLE_LIBRARY, library);
+    Module *module;
+    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    TRY(library_module(object, &module));
+    return module_global(module, name, dptr, bytes);
+}
+
 CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
 {
     ENTER(CURRENT);

@@ -35,8 +35,7 @@ static int run_launch(Op *op)
     int code = worker_call(&request, &response, &message);
     if (code) {
         explain("%s: %s", function->kernel->name, message);
-        if (code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_UNKNOWN)
-            fprintf(stderr, "stand-in driver: %s: %s\n", function->kernel->name, message);
+        fprintf(stderr, "stand-in driver: %s: %s\n", function->kernel->name, message);
     }
     free(message);
     bytes_free(&request);
@@ -170,4 +169,78 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, 
     ENTER(CURRENT);
     CUlaunchConfig config = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
     return launch(&config, f, kernelParams, NULL, true);
+}
+
+/* ---- the launch API of CUDA 3, which pycuda has ------------------------------------------------------------------------------- */
+
+CUresult CUDAAPI cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(hfunc, &function));
+    CHECK(x > 0 && y > 0 && z > 0, CUDA_ERROR_INVALID_VALUE);
+    function->next_block[0] = (uint32_t)x, function->next_block[1] = (uint32_t)y, function->next_block[2] = (uint32_t)z;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(hfunc, &function));
+    function->next_shared = bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(hfunc, &function));
+    CHECK(numbytes <= sizeof function->next_params, CUDA_ERROR_INVALID_VALUE);
+    function->next_size = numbytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(hfunc, &function));
+    CHECK(ptr && offset >= 0 && inside(sizeof function->next_params, (uint64_t)offset, numbytes), CUDA_ERROR_INVALID_VALUE);
+    memcpy(function->next_params + offset, ptr, numbytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuParamSeti(CUfunction hfunc, int offset, unsigned int value)
+{
+    return cuParamSetv(hfunc, offset, &value, sizeof value);
+}
+
+CUresult CUDAAPI cuParamSetf(CUfunction hfunc, int offset, float value)
+{
+    return cuParamSetv(hfunc, offset, &value, sizeof value);
+}
+
+CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(f, &function));
+    CHECK(grid_width > 0 && grid_height > 0, CUDA_ERROR_INVALID_VALUE);
+    const uint32_t *block = function->next_block;
+    size_t size = function->next_size;
+    CUlaunchConfig config = {(unsigned)grid_width, (unsigned)grid_height, 1, block[0], block[1], block[2], function->next_shared, hStream, NULL, 0};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, function->next_params, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+    return launch(&config, f, NULL, extra, false);
+}
+
+CUresult CUDAAPI cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
+{
+    return cuLaunchGridAsync(f, grid_width, grid_height, NULL);
+}
+
+CUresult CUDAAPI cuLaunch(CUfunction f)
+{
+    return cuLaunchGridAsync(f, 1, 1, NULL);
 }

@@ -227,20 +227,25 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     return CUDA_SUCCESS;
 }
 
+CUresult module_global(const Module *module, const char *name, CUdeviceptr *address, size_t *size)
+{
+    CHECK(name, CUDA_ERROR_INVALID_VALUE);
+    for (uint32_t i = 0; i < module->global_count; i++) {
+        if (strcmp(module->globals[i].name, name) != 0)
+            continue;
+        if (address)
+            *address = module->globals[i].address;
+        if (size)
+            *size = module->globals[i].size;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
 CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
     ENTER(CURRENT);
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(name, CUDA_ERROR_INVALID_VALUE);
-    for (uint32_t i = 0; i < module->global_count; i++) {
-        if (strcmp(module->globals[i].name, name) != 0)
-            continue;
-        if (dptr)
-            *dptr = module->globals[i].address;
-        if (bytes)
-            *bytes = module->globals[i].size;
-        return CUDA_SUCCESS;
-    }
-    return CUDA_ERROR_NOT_FOUND;
+    return module_global(module, name, dptr, bytes);
 }

@@ -161,8 +161,8 @@ static const struct {
     {"cuCtxCreate_v4", 12050}, {"cuDeviceGetMemPool", 11020}, {"cuEventElapsedTime_v2", 12080}, {"cuFuncGetParamInfo", 12040},
     {"cuGetProcAddress_v2", 12000}, {"cuGraphExecUpdate_v2", 12000}, {"cuGraphInstantiateWithFlags", 11040},
     {"cuGraphInstantiateWithParams", 12000}, {"cuGraphUpload", 11010}, {"cuKernelGetAttribute", 12000}, {"cuKernelGetParamInfo", 12040},
-    {"cuLaunchKernelEx", 11060}, {"cuLibraryGetKernel", 12000}, {"cuLibraryGetModule", 12000}, {"cuLibraryLoadData", 12000},
-    {"cuLibraryUnload", 12000}, {"cuMemAllocAsync", 11020}, {"cuMemAllocFromPoolAsync", 11020}, {"cuMemFreeAsync", 11020},
+    {"cuLaunchKernelEx", 11060}, {"cuLibraryGetGlobal", 12000}, {"cuLibraryGetKernel", 12000}, {"cuLibraryGetModule", 12000},
+    {"cuLibraryLoadData", 12000}, {"cuLibraryUnload", 12000}, {"cuMemAllocAsync", 11020}, {"cuMemAllocFromPoolAsync", 11020}, {"cuMemFreeAsync", 11020},
     {"cuMemPoolGetAttribute", 11020}, {"cuMemPoolSetAttribute", 11020}, {"cuOccupancyMaxActiveClusters", 11070},
     {"cuStreamGetCaptureInfo_v3", 12030}, {"cuTensorMapEncodeTiled", 12000}, {"cuTensorMapReplaceAddress", 12000},
 };
@@ -214,4 +214,13 @@ CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersio
     if (symbolStatus)
         *symbolStatus = status;
     return CUDA_SUCCESS;
+}
+
+/* Programs that were built before CUDA 12, and libraries that look the name up, call the form without a status: a missing function is an error. */
+#undef cuGetProcAddress
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+{
+    TRY(cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, NULL));
+    return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
