@@ -25,9 +25,8 @@ def main() -> None:
     path = Path("sasmodels.devmod")
     devmod.save(devmod.bundle(*modules), path)
     found = devmod.load(path).functions
-    print(
-        f"{len(modules)} of {len(names)} models, {len(found)} functions, {path.stat().st_size / 1e6:.1f} MB, {time.perf_counter() - start:.0f} s"
-    )
+    seconds = time.perf_counter() - start
+    print(f"{len(modules)} of {len(names)} models, {len(found)} functions, {path.stat().st_size / 1e6:.1f} MB, {seconds:.0f} s")
 
 
 if __name__ == "__main__":

@@ -61,9 +61,8 @@ def main() -> None:
     for path in paths:
         (scores,) = magika(features(path, settings)[None])
         best = int(scores.argmax())
-        print(
-            f"{scores[best]:6.1%}  {settings['target_labels_space'][best]:12}  {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}"
-        )
+        shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+        print(f"{scores[best]:6.1%}  {settings['target_labels_space'][best]:12}  {shown}")
 
 
 if __name__ == "__main__":
