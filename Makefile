@@ -12,6 +12,7 @@ CODE := core/src readers/src targets/src conformance/src runtime/src remote/src 
 KIND ?= cuda
 DO ?= test
 GPU_cuda_test = $(PYTHON) tools/cuda_machine.py test
+GPU_cuda_questions = $(PYTHON) tools/cuda_machine.py questions
 GPU_cuda_bench = $(PYTHON) tools/cuda_machine.py bench
 GPU_cuda_sanitize = $(PYTHON) tools/cuda_machine.py sanitize
 GPU_cuda_others = $(PYTHON) tools/cuda_machine.py others
@@ -86,7 +87,7 @@ interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 process
 bench: setup  ## run every benchmark (NAMES="opencl save"), print one table of all ratios with their bounds, and write build/figures.json
 	@$(BIN)/python benchmarks/all.py $(NAMES)
 
-gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=bench, sanitize, others, wheels too
+gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=questions, bench, sanitize, others, wheels too
 	@$(or $(GPU_$(KIND)_$(DO)),$(error KIND=$(KIND) has no DO=$(DO)))
 
 ##@ Write generated files
