@@ -11,8 +11,8 @@ build/cuda-machine. Where `.venv` has devmod-cuda (after `make setup`), they use
 
 `test` runs devmod-cuda's tests, its examples, and the kit with ctypes and with pycuda. `questions` runs tools/cuda_questions.py, and
 writes each answer to build/cuda-machine/answers.txt, and to $OUT if it is set, before it asks the next. `bench` runs the CUDA benchmarks.
-`sanitize` runs the examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL, Vulkan and WebGPU. Each ends after
-nine minutes. --stand-in tries the commands without a GPU.
+`sanitize` runs the examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL, Vulkan and WebGPU.
+Each ends after nine minutes. --stand-in tries the commands without a GPU.
 """
 
 from __future__ import annotations
