@@ -1,0 +1,230 @@
+/* Where a program asks NVRTC or nvJitLink for a cubin, it gets PTX, which the stand-in driver executes.
+
+   LD_PRELOAD loads this library. Programs find the functions of both by dlsym, in whatever folder their libraries are: the answer for those
+   below is a function of this file, which calls the real one. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void *Find(void *library, const char *name);
+
+/* A link of nvJitLink: LTO-IR is joined by the library itself, and its PTX here with the other texts. */
+typedef struct Link {
+    struct Link *next;
+    void *handle;
+    char *text;
+    bool joins; /* whether the library has inputs, which are LTO-IR */
+} Link;
+
+enum { JIT_LINK_INTERNAL = 6, JIT_LINK_PTX = 2, MOST_OPTIONS = 256 };
+
+static void *nvrtc, *nvjitlink; /* what dlopen has returned */
+static Link *links;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static Find *real_dlsym(void)
+{
+    static Find *real;
+    if (!real && !(real = (Find *)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5")))
+        real = (Find *)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.17"); /* the oldest of aarch64 */
+    return real;
+}
+
+/* NVRTC. An architecture sm_90 becomes compute_90: ptxas has no work then. The lines of the source go into the PTX. */
+
+static int compile_program(void *program, int count, const char *const *options)
+{
+    int (*real)(void *, int, const char *const *) = real_dlsym()(nvrtc, "nvrtcCompileProgram");
+    const char *changed[MOST_OPTIONS];
+    char *made = NULL;
+    bool lines = false;
+    int total = count;
+    if (count < 0 || count + 1 >= MOST_OPTIONS)
+        return real(program, count, options);
+    for (int i = 0; i < count; i++) {
+        const char *arch = strstr(options[i], "sm_");
+        bool is_arch = arch && (arch == options[i] || strstr(options[i], "arch=sm_") == arch - 5);
+        changed[i] = options[i];
+        lines |= !strcmp(options[i], "-G") || !strcmp(options[i], "--device-debug") || strstr(options[i], "line");
+        if (is_arch && !made && asprintf(&made, "%.*scompute_%s", (int)(arch - options[i]), options[i], arch + 3) > 0)
+            changed[i] = made;
+    }
+    if (made && !lines)
+        changed[total++] = "-lineinfo";
+    int result = real(program, total, changed);
+    free(made);
+    return result;
+}
+
+static int get_cubin_size(void *program, size_t *size)
+{
+    return ((int (*)(void *, size_t *))real_dlsym()(nvrtc, "nvrtcGetPTXSize"))(program, size);
+}
+
+static int get_cubin(void *program, char *cubin)
+{
+    return ((int (*)(void *, char *))real_dlsym()(nvrtc, "nvrtcGetPTX"))(program, cubin);
+}
+
+/* nvJitLink */
+
+/* Call the library's own function. */
+#define REAL(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvjitlink, name))
+
+/* Return the place of a link in the list; the caller has the lock. */
+static Link **place_of(void *handle)
+{
+    Link **place = &links;
+    while (*place && (*place)->handle != handle)
+        place = &(*place)->next;
+    return place;
+}
+
+static Link *link_of(void *handle)
+{
+    pthread_mutex_lock(&lock);
+    Link *link = *place_of(handle);
+    pthread_mutex_unlock(&lock);
+    return link;
+}
+
+static int link_create(void **handle, unsigned count, const char **options)
+{
+    const char *changed[MOST_OPTIONS] = {"-lto", "-ptx"};
+    Link *link = calloc(1, sizeof *link);
+    unsigned total = 2;
+    for (unsigned i = 0; i < count && total < MOST_OPTIONS; i++)
+        if (strcmp(options[i], "-ptx") && strcmp(options[i], "-lto"))
+            changed[total++] = options[i];
+    int result = link ? REAL("nvJitLinkCreate", void **, unsigned, const char **)(handle, total, changed) : JIT_LINK_INTERNAL;
+    if (!link)
+        return result;
+    pthread_mutex_lock(&lock);
+    *link = (Link){.next = links, .handle = *handle};
+    links = link;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int link_destroy(void **handle)
+{
+    pthread_mutex_lock(&lock);
+    Link **place = place_of(*handle), *link = *place;
+    if (link) {
+        *place = link->next;
+        free(link->text);
+        free(link);
+    }
+    pthread_mutex_unlock(&lock);
+    return REAL("nvJitLinkDestroy", void **)(handle);
+}
+
+static int link_add_data(void *handle, int type, const void *data, size_t size, const char *name)
+{
+    Link *link = link_of(handle);
+    if (name && strstr(name, "cudadevrt")) /* its functions are the driver's */
+        return 0;
+    if (!link || type != JIT_LINK_PTX) {
+        if (link)
+            link->joins = true;
+        return REAL("nvJitLinkAddData", void *, int, const void *, size_t, const char *)(handle, type, data, size, name);
+    }
+    char *copy = strndup(data, size), *body = copy, *joined = NULL;
+    if (copy && link->text && (body = strstr(copy, ".address_size"))) /* one head for all */
+        body = strchr(body, '\n');
+    if (!body || asprintf(&joined, "%s%s\n", link->text ? link->text : "", body) < 0)
+        joined = NULL;
+    free(copy);
+    if (!joined)
+        return JIT_LINK_INTERNAL;
+    free(link->text);
+    link->text = joined;
+    return 0;
+}
+
+static int link_add_file(void *handle, int type, const char *path)
+{
+    Link *link = link_of(handle);
+    if (strstr(path, "cudadevrt"))
+        return 0;
+    if (link)
+        link->joins = true;
+    return REAL("nvJitLinkAddFile", void *, int, const char *)(handle, type, path);
+}
+
+static int link_complete(void *handle)
+{
+    Link *link = link_of(handle);
+    size_t size = 0;
+    int result = !link || link->joins ? REAL("nvJitLinkComplete", void *)(handle) : 0;
+    if (result || !link || !link->joins)
+        return result;
+    result = REAL("nvJitLinkGetLinkedPtxSize", void *, size_t *)(handle, &size);
+    char *text = calloc(size + 1, 1);
+    if (text && !result)
+        result = REAL("nvJitLinkGetLinkedPtx", void *, char *)(handle, text);
+    if (text && !result)
+        result = link_add_data(handle, JIT_LINK_PTX, text, size, "");
+    free(text);
+    return result;
+}
+
+static int link_size(void *handle, size_t *size)
+{
+    Link *link = link_of(handle);
+    *size = link && link->text ? strlen(link->text) + 1 : 0;
+    return *size ? 0 : JIT_LINK_INTERNAL;
+}
+
+static int link_text(void *handle, char *text)
+{
+    Link *link = link_of(handle);
+    return link && link->text && strcpy(text, link->text) ? 0 : JIT_LINK_INTERNAL;
+}
+
+static const struct { const char *name; void *function; } replaced[] = {
+    {"nvrtcCompileProgram", compile_program},
+    {"nvrtcGetCUBINSize", get_cubin_size},
+    {"nvrtcGetCUBIN", get_cubin},
+    {"nvJitLinkCreate", link_create},
+    {"nvJitLinkDestroy", link_destroy},
+    {"nvJitLinkAddData", link_add_data},
+    {"nvJitLinkAddFile", link_add_file},
+    {"nvJitLinkComplete", link_complete},
+    {"nvJitLinkGetLinkedCubinSize", link_size},
+    {"nvJitLinkGetLinkedCubin", link_text},
+    {"nvJitLinkGetLinkedPtxSize", link_size},
+    {"nvJitLinkGetLinkedPtx", link_text},
+};
+
+/* Return the function of this file for a name of NVIDIA's, or NULL. */
+static void *replacement(void *library, const char *name)
+{
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++)
+        if (!strcmp(name, replaced[i].name) && real_dlsym()(library, name)) {
+            *(name[2] == 'r' ? &nvrtc : &nvjitlink) = library;
+            return replaced[i].function;
+        }
+    return NULL;
+}
+
+void *dlsym(void *restrict library, const char *restrict name);
+
+/* The real dlsym asks for its caller (RTLD_NEXT), so it is jumped to: it must see the caller of this function. */
+#if defined(__clang__)
+#define JUMP __attribute__((musttail))
+#else
+#define JUMP
+__attribute__((optimize("O2")))
+#endif
+void *dlsym(void *restrict library, const char *restrict name)
+{
+    void *function = strncmp(name, "nv", 2) ? NULL : replacement(library, name);
+    if (function)
+        return function;
+    JUMP return real_dlsym()(library, name);
+}
