@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -17,7 +18,8 @@ from devmod_standins import libamdhip64, metal, rdna3
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES, STANDINS = ROOT / "simulators" / "src", ROOT / "simulators" / "standins"
-MODULES = ("devmod_simulators", "devmod_standins.metal", "devmod_simulators.ptx", "devmod_standins.rdna3")
+PACKAGES = {"devmod_simulators", "devmod_standins"}
+MODULES = (*sorted(PACKAGES), "devmod_standins.metal", "devmod_simulators.ptx", "devmod_standins.rdna3")
 
 
 def test_an_import_loads_no_driver_and_needs_nothing_but_python() -> None:
@@ -32,18 +34,23 @@ def test_an_import_loads_no_driver_and_needs_nothing_but_python() -> None:
 
 
 def test_nothing_outside_the_folder_uses_another_name() -> None:
+    """A wheel uses the names of the wheel alone."""
     public = {f"{module}.{name}" for module in MODULES for name in import_module(module).__all__} | set(MODULES)
     used = set()
     for path in ROOT.glob("**/*.py"):
         parts = path.relative_to(ROOT).parts
-        if parts[0] in {"simulators", "build"} or {".venv", "node_modules"} & {*parts} or "devmod_simulators" not in path.read_text():
+        if (
+            parts[0] in {"simulators", "build"}
+            or {".venv", "node_modules"} & {*parts}
+            or not re.search("devmod_(simulators|standins)", path.read_text())
+        ):
             continue
-        assert "src" not in parts, f"{path} belongs to a wheel"
+        assert "src" not in parts or "devmod_standins" not in path.read_text(), f"{path} belongs to a wheel"
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "devmod_simulators":
+            if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in PACKAGES:
                 used |= {f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
-                used |= {alias.name for alias in node.names if alias.name.partition(".")[0] == "devmod_simulators"}
+                used |= {alias.name for alias in node.names if alias.name.partition(".")[0] in PACKAGES}
     assert used
     assert used <= public
 
