@@ -25,7 +25,7 @@ from devmod.interop import tvm as interop
 from devmod_tvm._kinds import FILE, registered
 
 #: The array of bytes of each handle, and the stream of each handle of a stream.
-_arrays: dict[int, Any] = {}
+_arrays: dict[int | None, Any] = {}
 _streams: dict[int, devmod.Stream] = {}
 # Without it, Ctrl-C in a callback is a RuntimeError without a text.
 tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
