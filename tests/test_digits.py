@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_checks import first_device, run_python
+from metal_double import replace_metal
 
 import devmod
+from devmod_simulators import metal
 
 FOLDER = Path(__file__).parents[1] / "examples" / "applications" / "digits"
 
@@ -27,6 +29,18 @@ def test_the_committed_file_reads_digits_on_each_device(tmp_path: Path) -> None:
     lines = [line.split("  ")[1:] for line in done.stdout.splitlines() if "are right" in line]
     assert {"opencl:0", "webgpu:0"} <= {device for device, _ in lines}
     assert {text for _, text in lines} == {"the first picture is a 0 (100%); 349 of 360 are right"}
+
+
+@pytest.mark.row("R47")
+@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+def test_the_double_of_metal_reads_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs the kernels as C++ on the CPU."""
+    replace_metal(monkeypatch)
+    classify: Any = devmod.load(FOLDER / "digits.devmod")["classify"]
+    pictures = np.load(FOLDER / "test.npz")["pictures"]
+    (digits, scores), (expected, other) = (classify.on(kind)(pictures) for kind in ("metal", first_device("opencl")))
+    np.testing.assert_array_equal(digits, expected)
+    np.testing.assert_allclose(scores, other, atol=1e-6)
 
 
 @pytest.mark.row("R47", "R38")

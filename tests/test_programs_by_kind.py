@@ -82,6 +82,14 @@ def test_the_order_of_the_kinds_chooses_the_program(kind: str, both: devmod.Modu
     assert devmod.loads(devmod.dumps(both), prefer=(kind,))["squares"].kind == kind  # type: ignore[attr-defined]
 
 
+def test_a_device_that_is_refused_has_the_reason_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = devmod.bundle(squares("opencl"), squares("webgpu"))
+    device = first_device("webgpu")
+    monkeypatch.setitem(device.limits, "maxStorageBufferBindingSize", 12)
+    with pytest.raises(devmod.DeviceNotFoundError, match="its maxStorageBufferBindingSize is 12, but the array 'w' has 16 bytes"):
+        module["squares"].on(device)
+
+
 @pytest.mark.row("R21")
 def test_equal_constants_are_stored_once_and_uploaded_once() -> None:
     size = 40_000

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tinygrad_cases
 from backend_checks import first_device, run_python
+from metal_double import replace_metal
 from tinygrad_cases import NAMES, checked, results
 
 import devmod
@@ -24,7 +25,7 @@ from devmod import ArgumentError
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.interop import tinygrad as interop
 from devmod_simulators import UnavailableError, libcuda
-from devmod_standins import libamdhip64, rdna3
+from devmod_standins import libamdhip64, metal, rdna3
 
 pytestmark = pytest.mark.row("R47")
 BOTH = ["opencl", "webgpu"]
@@ -101,6 +102,15 @@ def test_the_small_functions_on_rocm() -> None:
     except UnavailableError as error:
         pytest.skip(str(error))
     run_cases({**environment, "CC": ""}, "rocm -arch=gfx1100")
+
+
+@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+@pytest.mark.volume_but("int8 weights", "half", "two results")
+@pytest.mark.parametrize("name", [each for each in NAMES if each not in ("float64", "bfloat16", "constant result")])
+def test_a_small_function_on_metal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double runs the kernels as C++ on the CPU."""
+    replace_metal(monkeypatch)
+    assert checked(*cases()[name], "metal")[0].startswith("checked on metal:0 and metal:1 against tinygrad on the CPU: worst error ")
 
 
 def test_each_kind_has_its_own_kernels() -> None:

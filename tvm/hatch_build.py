@@ -36,4 +36,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
             raise RuntimeError(f"{' '.join(command)}\nfailed:\n{process.stderr}")
         build_data["pure_python"] = False
         build_data["artifacts"].append(f"/src/devmod_tvm/{output.name}")
-        build_data["tag"] = f"py3-none-{re.sub(r'[-.]', '_', sysconfig.get_platform())}"
+        build_data["tag"] = f"py3-none-{_platform(output.read_bytes())}"
+
+
+def _platform(library: bytes) -> str:
+    """Return the platform of a wheel's tag: that of TVM's own wheel, if the library needs no newer functions of glibc and libstdc++."""
+    numbers = {tuple(map(int, each.split(b"."))) for each in re.findall(rb"\0GLIBC(?:XX)?_([\d.]+)(?=\0)", library)}
+    machine = re.sub(r"[-.]", "_", sysconfig.get_platform())
+    is_old = bool(numbers) and max(each for each in numbers if each[0] == 2) <= (2, 28) and max(numbers) <= (3, 4, 24)
+    return machine.replace("linux", "manylinux_2_28", 1) if is_old else machine

@@ -9,7 +9,11 @@
 #include <atomic>
 #include <cstdint>
 #include <iostream>
+#include <sstream>
 #include <string>
+
+// Its constructor in libstdc++ needs a newer one than manylinux_2_28 has.
+template class std::basic_ostringstream<char>;
 
 namespace {
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
+import sysconfig
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -102,9 +104,12 @@ PROGRAMS = {
         *("DEVMOD_TVM", "", "opencl devices cannot be used in this process\n[1. 1. 1.]\n"),
     ),
     "a lost device": (
-        START % "webgpu" + "import devmod\ndevmod.device('webgpu').gpu.destroy()\nfor call in (x.numpy, lambda: x.copyfrom(np.ones(3, 'float32'))):\n"
+        START % "webgpu" + "import devmod, tvm_models\nname, interop = 'ffi.Module.load_from_bytes.webgpu', devmod.interop.tvm\n"
+        "stored = interop.load_imports((tvm_models.VECTORS / 'vadd.webgpu.tvmimports').read_bytes()).imports[0]\n"
+        "vadd = tvm.get_global_func(name)(interop.dump_module_bytes(stored))['vadd_kernel']\n"
+        "devmod.device('webgpu').gpu.destroy()\nfor call in (x.numpy, lambda: x.copyfrom(np.ones(3, 'float32')), lambda: vadd(x, x, x, 16, 64)):\n"
         "    try:\n        call()\n    except RuntimeError as error:\n        print('is lost: its driver failed' in str(error))",
-        *("DEVMOD_TVM", "", "True\nTrue\n"),
+        *("DEVMOD_TVM", "", "True\n" * 3),
     ),
     "objects that live until the end": (
         START % "webgpu" + "import builtins, tvm_models\nmodule, inputs = tvm_models.model('mlp')\n"
@@ -113,6 +118,21 @@ PROGRAMS = {
         *("DEVMOD_TVM", "", ""),
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("symbols", "platform"),
+    [
+        ("GLIBC_2.14 GLIBCXX_3.4.21", "manylinux_2_28_x86_64"),
+        ("GLIBC_2.14 GLIBCXX_3.4.26", "linux_x86_64"),
+        ("GLIBC_2.38", "linux_x86_64"),
+        ("", "linux_x86_64"),
+    ],
+)
+def test_the_platform_of_the_wheel(symbols: str, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hatchling", reason="hatchling is not installed")
+    monkeypatch.setattr(sysconfig, "get_platform", lambda: "linux-x86_64")
+    assert runpy.run_path(str(ROOT / "tvm" / "hatch_build.py"))["_platform"](f" {symbols} ".replace(" ", "\0").encode()) == platform
 
 
 @needs_tvm

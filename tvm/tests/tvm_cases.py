@@ -16,11 +16,13 @@ import tvm
 import tvm_ffi
 import tvm_models as models
 from backend_checks import first_device, run_python
+from metal_double import replace_metal
 from standin_rocm import ROCM
 from tvm_models import KINDS, MODELS, VECTORS
 
 import devmod
 import devmod_tvm
+from devmod_simulators import metal, rdna3
 from devmod_tvm import _bridge
 
 X = np.arange(1024, dtype="float32")
@@ -89,6 +91,10 @@ layout(local_size_x = 64) in;
 layout(binding = 0) buffer A { float a[]; }; layout(binding = 1) buffer B { float b[]; }; layout(binding = 2) buffer C { float c[]; };
 void main() { c[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x] + b[gl_GlobalInvocationID.x]; }
 """
+HIP = """extern "C" __global__ void vadd(const float *a, const float *b, float *c) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  c[i] = a[i] + b[i];
+}"""
 C = "void main_kernel(const float *a, const float *b, float *c, int n) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; }"
 
 
@@ -96,8 +102,10 @@ def foreign_bytes(kind: str) -> tuple[str, bytes, tuple[int, ...]]:
     """Return a kernel that devmod has compiled, in TVM's bytes, and the values after its arrays."""
     if kind in KINDS:
         return "vadd_kernel", devmod.interop.tvm.dump_module_bytes(vector(kind)), (16, 64)
-    source, target, tags = (GLSL, "vulkan", ["blockIdx.x", "threadIdx.x"]) if kind == "vulkan" else (C, "hexagon -arch=v66", [])
-    module = devmod.compile(source, target, language="glsl" if kind == "vulkan" else "C")
+    sources = {"vulkan": (GLSL, "vulkan", "glsl"), "rocm": (HIP, "rocm -arch=gfx1100", "HIP"), "hexagon": (C, "hexagon -arch=v66", "C")}
+    source, target, language = sources[kind]
+    tags = [] if kind == "hexagon" else ["blockIdx.x", "threadIdx.x"]
+    module = devmod.compile(source, target, language=language)
     _, fmt, _, code = devmod.backend.payload_of(module)  # type: ignore[misc]
     (name,) = module.functions
     info = devmod.FunctionInfo(name, ["handle"] * 3 + ["int32"] * (kind == "hexagon"), tags)
@@ -133,6 +141,29 @@ def test_a_module_of_rocm_in_the_memory_of_a_double() -> None:
     assert run_python(program, **ROCM.environment()) == (
         "stand-in runtime (no GPU) [2 3 2 3]\nthe rocm payload of format 'hsaco' is truncated: it has 4 bytes; an ELF header has 64\n"
     )
+
+
+def test_a_kernel_of_rocm_on_an_emulator() -> None:
+    if reason := rdna3.missing():
+        pytest.skip(reason)
+    name, data, values = foreign_bytes("rocm")
+    program = (
+        "import numpy as np, tvm\nx, y = (tvm.runtime.tensor(np.arange(1024, dtype='float32'), device=tvm.runtime.device('rocm')) for _ in 'xy')\n"
+        f"tvm.get_global_func('ffi.Module.load_from_bytes.hip')({data!r})[{name!r}](x, x, y, *{values})\n"
+        "np.testing.assert_array_equal(y.numpy(), 2 * x.numpy())"
+    )
+    run_python(program, **ROCM.environment(), **{rdna3.VARIABLE: str(rdna3.folder())})
+
+
+@pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
+def test_the_models_on_the_double_of_metal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs the kernels as C++ on the CPU."""
+    replace_metal(monkeypatch)
+    for name in MODELS:
+        module, inputs = models.model(name)
+        expected = models.run(models.compiled(module, "llvm"), "llvm", inputs)
+        np.testing.assert_allclose(models.run(models.compiled(module, "metal"), "metal", inputs), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(models.transformer("metal"), models.transformer("llvm"), rtol=0, atol=1e-5)
 
 
 def test_a_file_gives_the_kernel_that_fits_the_device(tmp_path: Path) -> None:
@@ -171,6 +202,31 @@ def test_attributes_of_a_device(kind: str) -> None:
     )
     assert min(device.max_threads_per_block, device.max_shared_memory_per_block, *device.max_thread_dimensions) > 1
     assert (device.warp_size, device.total_global_memory) == (1, own.memory or None)
+
+
+def test_a_view_that_begins_where_its_array_has_a_page(vadd: Any) -> None:
+    long, other, c = tensors("opencl", np.arange(2048, dtype="float32"), -X, 0 * X)
+    vadd(long._create_view([1024], "float32", 4096), other, c, 16, 64)
+    np.testing.assert_array_equal(c.numpy(), np.full(1024, 1024, "float32"))
+
+
+class Foreign:
+    """An array in the memory of OpenCL, whose owner is another library."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 4, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        capsule, pointer = X.__dlpack__(), ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        ctypes.c_int.from_address(pointer(capsule, b"dltensor") + 8).value = 4
+        return capsule
+
+
+def test_a_tensor_of_another_owner_is_an_error(vadd: Any) -> None:
+    (a,), foreign = tensors("opencl", X), tvm.runtime.from_dlpack(Foreign())
+    for use in (lambda: vadd(a, a, foreign, 16, 64), foreign.numpy, lambda: a.copyto(foreign), lambda: devmod_tvm.array(foreign)):
+        assert NO_MEMORY in error_of(use)
 
 
 def test_two_devices_of_a_kind(vadd: Any) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from backend_checks import first_device
-from metal_double import Double
+from metal_double import Double, replace_metal
 
 import devmod
 
 
 @pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+def double(monkeypatch: pytest.MonkeyPatch) -> Double:
     """Replace Metal by the double, with two devices."""
-    yield from _replace_metal(monkeypatch)
+    return replace_metal(monkeypatch)
 
 
 @pytest.fixture
@@ -25,15 +25,5 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     if sys.platform == "darwin":
         yield first_device("metal")
         return
-    for _ in _replace_metal(monkeypatch):
-        yield devmod.device("metal")
-
-
-def _replace_metal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
-    from devmod.backend import Once
-    from devmod_metal import _device
-
-    metal_double = Double()
-    monkeypatch.setattr(_device, "_opened", [metal_double])
-    monkeypatch.setattr(_device, "_once", Once())
-    yield metal_double
+    replace_metal(monkeypatch)
+    yield devmod.device("metal")

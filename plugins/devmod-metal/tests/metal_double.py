@@ -15,9 +15,11 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import pytest
 
 import devmod
-from devmod.backend import IMAGE_FORMATS
+from devmod.backend import IMAGE_FORMATS, Once
+from devmod_metal import _device
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline, TextureProperties
 from devmod_standins import metal as simulated
 from devmod_targets.authoring import CompileRequest, complete_source
@@ -397,3 +399,11 @@ KERNELS: dict[str, Callable[[dict[str, Any], Any, Any], None]] = {
     "fails": _fails,
     "takes": _takes,
 }
+
+
+def replace_metal(monkeypatch: pytest.MonkeyPatch) -> Double:
+    """Replace Metal by a double with two devices."""
+    double = Double()
+    monkeypatch.setattr(_device, "_opened", [double])
+    monkeypatch.setattr(_device, "_once", Once())
+    return double

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from math import prod
 from operator import itemgetter
+from threading import Lock
 from typing import Any
 
 import tvm_ffi
@@ -25,12 +25,13 @@ from devmod.interop import tvm as interop
 from devmod_tvm._kinds import FILE, registered
 
 #: The array of bytes of each handle, and the stream of each handle of a stream.
-_arrays: dict[int, Any] = {}
+_arrays: dict[int | None, Any] = {}
 _streams: dict[int, devmod.Stream] = {}
 # Without it, Ctrl-C in a callback is a RuntimeError without a text.
 tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
-#: No processor has such addresses.
-_handles = count(1 << 56, 1 << 12)
+#: No processor has such addresses. A handle and the offsets in its array are no other array's.
+_next_handle = 1 << 56
+_lock = Lock()
 _make_module, _make_tensor, _offset = (tvm_ffi.get_global_func(f"devmod.tvm.{name}") for name in ("module", "tensor", "offset"))
 _view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(("PyMemoryView_FromMemory", ctypes.pythonapi))
 _READ, _WRITE = 0x100, 0x200
@@ -63,7 +64,7 @@ def tensor(array: devmod.Array) -> Any:
             "tvm.runtime.tensor(array, device) copies an array of the host",
             argument="array",
         )
-    handle = _new_handle(array.viewed((array.nbytes,), "uint8"))  # type: ignore[attr-defined]
+    handle = _handle_of(array.viewed((array.nbytes,), "uint8"))  # type: ignore[attr-defined]
     return _make_tensor(handle, array.shape, tvm_ffi.dtype(array.dtype), tvm_ffi.device(device.kind, device.index))
 
 
@@ -87,8 +88,16 @@ def array(tensor: Any) -> devmod.Array:
     return result  # type: ignore[no-any-return]
 
 
-def _new_handle(array: Any) -> int:
-    handle = next(_handles)
+def _new_handle(nbytes: int) -> int:
+    global _next_handle
+    with _lock:
+        handle = _next_handle
+        _next_handle += (nbytes | 0xFFF) + 1
+    return handle
+
+
+def _handle_of(array: Any) -> int:
+    handle = _new_handle(array.nbytes)
     _arrays[handle] = array
     return handle
 
@@ -158,7 +167,7 @@ class _Devices:
 
     def allocate(self, index: int, nbytes: int) -> int:
         """Return the handle of new memory."""
-        return _new_handle(self._device(index).empty((nbytes or 1,), "uint8"))
+        return _handle_of(self._device(index).empty((nbytes or 1,), "uint8"))
 
     def scope(self, index: int, name: str) -> None:
         """Raise the error of memory that is no plain buffer."""
@@ -198,7 +207,7 @@ class _Devices:
 
     def stream(self, index: int) -> int:
         """Return the handle of a new stream."""
-        handle = next(_handles)
+        handle = _new_handle(1)
         _streams[handle] = self._device(index).stream()
         return handle
 
@@ -310,10 +319,12 @@ class _Kernel:
             text = f"the {self._module.kind} function {self._name!r} takes {self._count} arguments and its launch values, got {len(args)}"
             raise ArgumentError(text, kind=self._module.kind)
         for number in self._pointers:
-            try:
-                values[number] = arrays[values[number].value]
-            except (AttributeError, KeyError):
-                values[number] = self._array(number, values[number])
+            value = values[number]
+            if type(value) is ctypes.c_void_p:
+                found = arrays.get(value.value)
+            else:  # a tensor at the begin of its array has its handle
+                found = arrays.get(value.data_ptr()) if isinstance(value, tvm_ffi.Tensor) and value.is_contiguous() else None
+            values[number] = self._array(number, value) if found is None else found
         device = values[self._pointers[0]].device if self._pointers else devmod.device(self._module.kind)
         function = self._functions.get(device)
         if function is None:

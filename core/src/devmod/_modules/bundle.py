@@ -197,8 +197,11 @@ class BundleModule(Module):
         programs = [each for each in owners if each.kind == PROGRAM]
         program = programs[0]
         if len(programs) > 1:  # of a merged file
-            verdicts = program_verdicts(name, programs, device, read=read_program)
-            program = next((each for each, _, found, _, _ in verdicts if found is not None), program)
+            for each, kind, found, _, _ in program_verdicts(name, programs, device, read=read_program):
+                if found is not None or (device is not None and kind == device.kind):  # one of its kind has the reason
+                    program = each
+                if found is not None:
+                    break
         function = program.get_function(name) if device is None else program._function_on(name, device)
         return function if len(programs) == 1 else function.replace(resolve=lambda device: self._choose_on(name, owners, device))
 

@@ -24,10 +24,11 @@ HEADER = Path(__file__).with_name("msl_on_cpu.h")
 _FLAGS = ("-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-fsingle-precision-constant")
 _KERNEL = re.compile(r"\bkernel(?:\s*\]\])?\s+void\s+(?P<name>\w+)\s*\((?P<signature>.*?)\)\s*(?P<body>\{.*?(?=\bkernel\b|\Z))", re.DOTALL)
 #: `threadgroup` of a pointer or a reference is an address space, which C++ lacks. Elsewhere it declares memory that the threads share.
-_ADDRESS_SPACE = re.compile(r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+)?\w+\s*[*&])")
+_ADDRESS_SPACE = re.compile(r"\bthreadgroup\s*(?=[*&]|\s(?:const\s+|__attribute__\(\([^;]*?\)\)\s+)*\w+\s*[*&])")
 #: Several members of a vector in any order, and the same before an assignment. C++ has the members of one number alone.
 _SWIZZLE = re.compile(r"\.([xyzw]{2,4})\b(\s*[-+*/]?=(?!=))?")
-_TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\]\Z", re.DOTALL)
+#: A buffer without an attribute has the next number.
+_TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*(?:\[\[\s*(buffer|threadgroup)\((\d+)\)\s*\]\])?\Z", re.DOTALL)
 _TEXTURE = re.compile(r"(texture\w+\s*<[^<>]*>)\s*\w+\s*\[\[\s*(texture)\((\d+)\)\s*\]\]\Z")
 _SAMPLER = re.compile(r"(sampler)\s+\w+\s*\[\[\s*(sampler)\((\d+)\)\s*\]\]\Z")
 _PLACE = re.compile(r"\w+\s+\w+\s*\[\[\s*(\w+)\s*\]\]\Z")
@@ -113,7 +114,7 @@ def _kernels(text: str) -> dict[str, _Kernel]:
                 keys.append((bound[2], int(bound[3])))
                 passed.append(f"({bound[1]})args[{len(keys) - 1}]" if bound[2] == "texture" else f"*(sampler *)args[{len(keys) - 1}]")
             elif buffer:
-                keys.append((buffer[4], int(buffer[5])))
+                keys.append((buffer[4] or "buffer", int(buffer[5] or len(keys))))
                 pointer = f"({buffer[1].strip()} *)args[{len(keys) - 1}]"
                 passed.append(pointer if buffer[2] == "*" else f"*{pointer}")
             else:
