@@ -14,7 +14,7 @@ from backend_checks import first_device, run_python
 from metal_double import replace_metal
 
 import devmod
-from devmod_simulators import metal
+from devmod_standins import metal
 
 FOLDER = Path(__file__).parents[1] / "examples" / "applications" / "digits"
 

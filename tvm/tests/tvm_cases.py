@@ -22,7 +22,7 @@ from tvm_models import KINDS, MODELS, VECTORS
 
 import devmod
 import devmod_tvm
-from devmod_simulators import metal, rdna3
+from devmod_standins import metal, rdna3
 from devmod_tvm import _bridge
 
 X = np.arange(1024, dtype="float32")
