@@ -38,7 +38,7 @@ def environment(arch: str = "90", devices: int = 1) -> dict[str, str]:
     values |= dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas"))
     values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
     if shutil.which("nvcc"):
-        values["PATH"] = os.pathsep.join([str(_SHIMS), os.environ["PATH"]])
+        values["PATH"] = os.pathsep.join([str(_SHIMS), os.environ.get("PATH", os.defpath)])
     return values
 
 
