@@ -120,7 +120,7 @@ class ImageArray:
     def _object(self, handles: Handles, *arguments: Any) -> Handle:
         handle = _create(self._device, self._nbytes, handles, _RESOURCE.pack(0, self.handle, 0), *arguments)
         if not isinstance(self._array, int):
-            self._array.users += (handle,)
+            self._array.destroy_after(handle)
         return handle
 
     def description(self) -> Memory:

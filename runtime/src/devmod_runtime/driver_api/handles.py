@@ -28,28 +28,41 @@ class Handle:
     ----------
     value : int
         The handle: an address, a stream or an event.
-    users : sequence of Handle
-        Those to destroy before this one. In a cycle of references, Python collects both in any order.
     """
 
-    __slots__ = ("__weakref__", "_cell", "_handles", "_token", "users", "value")
+    __slots__ = ("__weakref__", "_cell", "_end", "_token", "value")
 
     def __init__(self, handles: Handles, cell: list[Any]) -> None:
         self.value = 0
-        self.users: tuple[Handle, ...] = ()
-        self._handles = handles
         self._cell = cell
+        self._end = _End(handles, cell)
         self._token: object = None
 
-    def __del__(self) -> None:
-        for each in self.users:
-            each._handles.destroy(each._cell)
-        self._handles.destroy(self._cell)
+    def destroy_after(self, user: Handle) -> None:
+        """Destroy another handle before this one. In a cycle of references, Python collects both in any order."""
+        self._end.users += (user._end,)
 
     def note_foreign_stream(self) -> None:
         """Note for a module that a stream of another library is used for its launches."""
         if len(self._cell) == 1:
             self._cell.append(True)
+
+
+class _End:
+    """Destroys a handle when its object is gone.
+
+    A finalizer of the handle's object would run while weak references still return that object: another thread would use the handle.
+    """
+
+    __slots__ = ("cell", "handles", "users")
+
+    def __init__(self, handles: Handles, cell: list[Any]) -> None:
+        self.handles, self.cell = handles, cell
+        self.users: tuple[_End, ...] = ()
+
+    def __del__(self) -> None:
+        for each in (*self.users, self):
+            each.handles.destroy(each.cell)
 
 
 class Handles:
