@@ -361,3 +361,8 @@ def test_lines_of_code_are_counted_without_comments_and_docstrings() -> None:
     python = '"""Doc\nof two lines."""\n\n# comment\nx = """\n# text\n"""  # end\nif x:\n    def f():\n        "Doc."\n        return 1\n'
     assert code_lines(python, "python") == 5
     assert code_lines('/* a\n b */ int x; // c\n\nchar *s = "/*";\n// d\nint y; /* e */\n', "c") == 3
+
+
+def test_what_finalizers_change_is_copied_into_a_list_before_a_loop() -> None:
+    """Python 3.11 may collect garbage in the middle of `tuple(values)`: a finalizer that changes them then ends it with RuntimeError."""
+    assert [module for module, path in modules().items() if re.search(r"\bin tuple\(", path.read_text())] == []

@@ -71,7 +71,7 @@ def fork_safe(lock: Lock) -> Lock:
 
 def _after_fork_in_child() -> None:
     global _inherited
-    for reference in tuple(_locks):
+    for reference in [*_locks]:
         lock: Any = reference()
         # A lock of this thread is released by this thread later.
         if lock is not None and not getattr(lock, "_is_owned", bool)():

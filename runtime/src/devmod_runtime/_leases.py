@@ -99,7 +99,7 @@ class Pool:
 
     def free(self) -> list[Any]:
         """Return the free values."""
-        return [each.value if type(each) is Lease else each for each in tuple(self._free)]
+        return [each.value if type(each) is Lease else each for each in [*self._free]]
 
     def __len__(self) -> int:
         return len(self._free)

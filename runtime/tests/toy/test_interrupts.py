@@ -140,3 +140,26 @@ def test_a_forked_child_starts_threads_of_its_own() -> None:
         [sys.executable, "-W", "ignore", "-c", UNINTERRUPTED_FORK], capture_output=True, text=True, check=False, timeout=HANGS
     )
     assert (done.stdout, done.stderr) == ("2\n3\n", "")
+
+
+class Returned:
+    """Gives a value to a pool when it is collected as garbage."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool, self.itself = pool, self
+
+    def __del__(self) -> None:
+        self.pool.add([1])
+
+
+def test_a_finalizer_may_return_values_while_those_of_a_pool_are_listed() -> None:
+    pool = Pool()
+    pool.add([0] * 10)
+    before = gc.get_threshold()
+    try:
+        for number in range(200):  # of the objects after which a collection begins: it comes at each point of the listing
+            gc.set_threshold(number % 10 + 1)
+            Returned(pool)
+            assert len(pool.free()) >= 10
+    finally:
+        gc.set_threshold(*before)

@@ -122,7 +122,7 @@ class MetalDevice(Device):
     def synchronize(self) -> None:
         check_driver("metal")
         failure = ""
-        for number, lease in tuple(self._streams.items()):
+        for number, lease in self._streams.copy().items():
             is_deleted = lease.expired
             failure = lease.value.wait() or failure
             if is_deleted:
@@ -300,7 +300,7 @@ class Commands:
             self._recorded[next(self._number)] = commands
             self._is_incomplete = was_incomplete
             if len(self._recorded) > _MAX_RECORDED:
-                for number in tuple(self._recorded):
+                for number in [*self._recorded]:
                     if not metal().is_complete(self._recorded[number]):
                         break
                     self._remove(number)
@@ -323,7 +323,7 @@ class Commands:
             with self._lock:
                 self.signal()
                 self._is_incomplete = False
-        for number, commands in tuple(self._recorded.items()):
+        for number, commands in self._recorded.copy().items():
             metal().wait(commands)
             self._remove(number)
         failure, self._failure = self._failure, ""

@@ -302,7 +302,7 @@ class OpenCLDevice(Device):
         return stream
 
     def synchronize(self) -> None:
-        for number, lease in tuple(self._streams.items()):
+        for number, lease in self._streams.copy().items():
             is_deleted = lease.expired
             finish(lease.value, self)
             if is_deleted:

@@ -661,7 +661,7 @@ class VulkanStream(Stream):
         waiter.wait(value)
         self._waiters.append(waiter)
         self._release(value)
-        for number, download in tuple(self._downloads.items()):
+        for number, download in self._downloads.copy().items():
             if download.value <= value:
                 download.finish()
                 self._downloads.pop(number, None)

@@ -241,7 +241,7 @@ class Logical:
     def sweep(self) -> None:
         """Remove the collected streams with no pending work, and destroy the handles of collected pipelines and images."""
         self.check_open()
-        for number, lease in tuple(self.streams.items()):
+        for number, lease in self.streams.copy().items():
             if lease.expired:
                 self._remove_stream(number, lease, waits=False)
         self.destroy_ended()
@@ -258,7 +258,7 @@ class Logical:
             elif self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) or out[0] < cell[0]:
                 return
             self.streams.pop(number, None)
-            for download in tuple(downloads.values()):
+            for download in [*downloads.values()]:
                 download.finish()
             self._semaphores.append(semaphore)
 
@@ -279,7 +279,7 @@ class Logical:
     def finish(self) -> None:
         """Wait for all streams, including collected ones. Raise LaunchError if the driver reports an error."""
         self.check_open()
-        for number, lease in tuple(self.streams.items()):
+        for number, lease in self.streams.copy().items():
             stream = lease()
             if stream is not None:
                 stream.synchronize()

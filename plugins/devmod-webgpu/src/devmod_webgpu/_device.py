@@ -143,7 +143,7 @@ class WebGPUDevice(Device):
         gpu = self.gpu
         try:
             call_uninterrupted(_driver.wait, gpu)
-            for number, download in tuple(self._downloads.items()):
+            for number, download in self._downloads.copy().items():
                 download.finish()
                 self._downloads.pop(number, None)
         except LaunchError:  # of a launch of a batch

@@ -73,7 +73,7 @@ def _parse_types(ffi: Any) -> None:
 def _texts() -> set[str]:
     """Return the text constants of wgpu's code."""
     codes: deque[CodeType] = deque()
-    for name, module in tuple(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         read = getattr(getattr(module, "__loader__", None), "get_code", None) if name.startswith(_PACKAGE) else None
         if read is not None:
             codes.append(read(name))

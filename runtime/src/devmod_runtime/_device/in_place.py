@@ -44,7 +44,7 @@ class InPlace:
             return None
         end = start + data.nbytes
         with _lock:
-            for reference in tuple(_calls):
+            for reference in [*_calls]:
                 spans = getattr(reference(), "_spans", ())
                 at = bisect_left(spans, (start, end))
                 if (at and spans[at - 1][1] > start) or (at < len(spans) and spans[at][0] < end):

@@ -653,7 +653,7 @@ def _refuse_arguments(prepared: Callable[[], object], function: Function) -> Cal
 
 def _refuse_in_child() -> None:
     """Make each function and each prepared launch raise LaunchError if its driver was opened by the parent process."""
-    for each in [reference() for reference in tuple(_references)]:
+    for each in [reference() for reference in [*_references]]:
         function = each.function if isinstance(each, Launch) else each
         if function is None or not _fork.is_inherited(function.kind):
             continue

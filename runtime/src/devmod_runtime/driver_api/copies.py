@@ -120,7 +120,7 @@ class Transfers:
         """Finish the copies that the device has done."""
         if self.pending:
             with self._context, self._context.driver.relaxed():
-                for transfer in tuple(self.pending):
+                for transfer in [*self.pending]:
                     if transfer.done:
                         self._finish(transfer)
 
@@ -150,7 +150,7 @@ class Transfers:
         """
         self.finish()
         size = SMALL_PIECE if nbytes <= SMALL_PIECE else PIECE
-        users = [each for each in tuple(self.pending) if each.size == size]
+        users = [each for each in [*self.pending] if each.size == size]
         if len(users) >= MAX_PENDING[size]:
             self._finish(users[0])
         del users  # the piece of a finished copy is free when nothing references the copy

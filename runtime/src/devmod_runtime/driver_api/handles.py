@@ -140,7 +140,7 @@ class Handles:
     def __len__(self) -> int:
         """Return the number of handles that are not destroyed."""
         self.drain()
-        return sum(1 for lease in tuple(self._leases.values()) if lease.value)
+        return sum(1 for lease in [*self._leases.values()] if lease.value)
 
     def _make(self, cell: list[Any], *arguments: Any) -> int:
         """Create a handle in a cell and return it."""
@@ -175,13 +175,13 @@ class Streams(Handles):
 
     def referenced(self) -> list[Handle]:
         """Return the objects of the streams that are still referenced. A stream is not destroyed while its object is."""
-        handles = [lease() for lease in tuple(self._leases.values())]
+        handles = [lease() for lease in [*self._leases.values()]]
         return [handle for handle in handles if handle is not None and handle.value]
 
     def settle(self) -> None:
         """Put the work of streams without an object, which are not destroyed yet, before the later work of the default stream."""
         with self._lock:
-            for lease in tuple(self._leases.values()):
+            for lease in [*self._leases.values()]:
                 if lease() is None and lease.value:
                     self._put_before_default(lease.value)
 

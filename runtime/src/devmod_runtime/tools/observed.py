@@ -60,6 +60,6 @@ def _apply() -> None:
     observed = {place for _, _, methods in _active for place in methods}
     for place in _originals.keys() - observed:
         del _originals[place]
-    for reference in tuple(references):
+    for reference in [*references]:
         if (each := reference()) is not None:
             each.reopen()

@@ -235,7 +235,7 @@ class Profile:
         """Write a trace in Chrome's format, for https://ui.perfetto.dev: a track for each thread, and one for each stream of a device."""
         events: list[dict[str, Any]] = []
         streams: dict[Stream, int] = {}
-        for entry in tuple(self._entries):
+        for entry in [*self._entries]:
             each, on_device = self._record(entry), self._on_device.get(id(entry))
             events.append(_trace_event(each, each.thread, 1, each.start, each.host))
             if on_device is not None:
