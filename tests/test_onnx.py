@@ -123,7 +123,7 @@ def length_nodes() -> list[Any]:
         node("Reshape", ["rf", "column"], ["rc"]),
         node("Add", ["e", "rc"], ["position"]),
         node("Add", ["scaled", "position"], ["a"]),
-        node("Slice", ["heads", "v0", "v2"], ["bn"]),
+        node("Slice", ["heads", "v0", "v2", "v0", "v1"], ["bn"]),
         node("Concat", ["bn", "v_1"], ["flat"], axis=0),
         node("Squeeze", ["n1", "v0"], ["n0"]),
         node("Div", ["n0", "i2"], ["half"]),

@@ -66,6 +66,15 @@ def test_a_first_length_that_is_chosen_is_in_the_notes(tmp_path: Path) -> None:
     assert read(tmp_path, model_of(inputs={"x": ["?", 3]})).notes == (note,)
 
 
+def test_the_oldest_and_later_versions_of_the_operators(tmp_path: Path) -> None:
+    old, new = model_of(node("Relu", ["x"], ["y"], consumed_inputs=[0])), model_of()
+    old.opset_import[0].version, new.opset_import[0].version = 1, 999
+    assert [each.attributes for each in read(tmp_path, old).nodes] == [{}]
+    newest = onnx.defs.onnx_opset_version()
+    note = f"its operators are of version 999, and the package onnx knows {newest}: newer rules are not followed"
+    assert read(tmp_path, new).notes == (note,)
+
+
 @pytest.mark.parametrize(
     ("shape", "dims", "error"),
     [
@@ -182,6 +191,7 @@ def test_what_no_program_has(tmp_path: Path, model: Any, error: str) -> None:
         (b"", "the graph has no output"),
         (model_of(node("Relu", ["z"], ["y"])), "Relu (output 'y'): no input, initializer or earlier node has the name of its input 'z'"),
         (model_of(node("Relu", ["x"], ["x"])), "Relu (output 'x'): another value has the name of its output 'x'"),
+        (model_of(constants=[onnx.numpy_helper.from_array(VALUES, "w")] * 2), "2 of the initializers have the name 'w'"),
         (model_of(outputs=["z"]), "no node has the output 'z' of the graph"),
         (model_of(node("Relu", ["x"], ["y"], domain="a.b")), "Relu (output 'y'): the model imports no version of the operators of a.b"),
         (model_of(node("Relu", ["x"], ["y"], text=b"\xff")), "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),

@@ -6,6 +6,7 @@ A file comes from a stranger. What it says is compared with the bytes that are t
 from __future__ import annotations
 
 import os
+from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -130,15 +131,22 @@ def read_model(path: str | os.PathLike[str], dims: Mapping[str, Dim]) -> Model:
 
 
 def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
+    from onnx.defs import onnx_opset_version
+
     graph, notes = model.graph, list[str]()
     for what, values in (("nodes", graph.node), ("initializers", graph.initializer), ("inputs", graph.input)):
         if len(values) > MAX_NODES:
             raise ValueError(f"the graph has {len(values)} {what}, more than {MAX_NODES}")
+        for name, count in Counter(each.name for each in values if what != "nodes").most_common(1):
+            if count > 1:
+                raise ValueError(f"{count} of the {what} have the name {quote_name(name)}")
     if graph.sparse_initializer:
         raise _UnsupportedError("the graph has sparse initializers, which no program has")
     constants = {each.name: _tensor(each, f"the initializer {quote_name(each.name)}", files) for each in graph.initializer}
     inputs = _inputs([each for each in graph.input if each.name not in constants], dims, notes)
     versions = {_domain(each.domain): each.version for each in model.opset_import}
+    if versions.get("", 0) > (newest := onnx_opset_version()):
+        notes.append(f"its operators are of version {versions['']}, and the package onnx knows {newest}: newer rules are not followed")
     functions = {(_domain(each.domain), each.name) for each in model.functions}
     known, nodes = {"", *constants, *inputs}, list[Node]()
     for each in graph.node:
@@ -151,7 +159,8 @@ def _model(model: Any, files: _Files, dims: Mapping[str, Dim]) -> Model:
             raise _UnsupportedError(f"{what} is for several devices, and a program runs on one")
         if any(word in each.op_type for word in ("Sequence", "Optional", "String")):
             raise _UnsupportedError(f"{what}: no program has sequences, optional values or strings")
-        attributes = {one.name: _attribute(one, what, files) for one in each.attribute}
+        # Before version 6, a node could name inputs whose memory it may use.
+        attributes = {one.name: _attribute(one, what, files) for one in each.attribute if one.name != "consumed_inputs"}
         if each.op_type == "Constant" and "value" in attributes and each.output:
             constants[each.output[0]] = attributes["value"]
         else:

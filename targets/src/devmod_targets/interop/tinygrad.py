@@ -211,7 +211,12 @@ class _Plan:
                         place = "an array" if each.op is Ops.PARAM else each.op.name
                         raise self.error(call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}")
                 self.kernels[tree.key] = kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
-                self.items.append([target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()])
+                try:
+                    self.items.append([target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()])
+                except RecursionError:
+                    raise self.error(
+                        call, f"a kernel of {len(tree.toposort())} operations, which depend on each other too deeply"
+                    ) from None
 
     def error(self, call: Any, what: str) -> ArgumentError:
         from devmod_targets.tinygrad.record import effects

@@ -119,8 +119,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             case "Reshape":
                 return first.reshape(axes)
             case "Slice":
-                (start, *_), (end, *_), *rest = numbers or (options["starts"], options["ends"])
-                return first[slice(start, end, *rest[1:2])]
+                return first[slice(*(each[0] for each in (*numbers[:2], *numbers[3:]) or (options["starts"], options["ends"])))]
             case "Squeeze":
                 return first.squeeze(axes)
             case "Unsqueeze":
