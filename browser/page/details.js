@@ -4,6 +4,7 @@ import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { isValue } from "./devmod-webgpu/members.js";
 import { brief, el, size, visible } from "./dom.js";
 import { kernelForm, whyNot } from "./form.js";
+import { programForm } from "./programform.js";
 import { sharedDevice } from "./gpu.js";
 import { sourceBlock } from "./highlight.js";
 
@@ -69,8 +70,8 @@ export async function showDetails(place, module, current, variantOf, select) {
     const parts = [];
     if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."));
     else {
-      const part = (name, info) => (module.kind === "webgpu" ? runPart(module, name, info, contents.functions.size === 1, device) : elsewhere(module, variantOf(name), select));
-      parts.push(functionList([...contents.functions], ["const_loader", "program"].includes(module.kind) ? undefined : part));
+      const part = (name, info) => (module.runs ? runPart(module, name, info, contents.functions.size === 1, device) : elsewhere(module, variantOf(name), select));
+      parts.push(functionList([...contents.functions], module.kind === "const_loader" || (module.kind === "program" && !module.runs) ? undefined : part));
       const [first] = contents.functions;
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
@@ -94,10 +95,10 @@ export async function showDetails(place, module, current, variantOf, select) {
 
 /** Return the form of a kernel, in a part that opens, or why there is none. */
 function runPart(module, name, info, open, device) {
-  const reason = whyNot(info, device);
+  const reason = module.kind === "program" ? "" : whyNot(info, device);
   if (reason) return el("p", { class: "note why-not" }, reason);
   const part = el("details", { class: "run-it" }, el("summary", { "aria-label": `Run it: ${brief(name, 80)}` }, "Run it"));
-  const show = () => part.open && part.children.length === 1 && part.append(kernelForm(module, name, info));
+  const show = () => part.open && part.children.length === 1 && part.append((module.kind === "program" ? programForm : kernelForm)(module, name, info));
   part.addEventListener("toggle", show);
   part.open = open;
   return part;
