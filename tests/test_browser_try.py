@@ -42,7 +42,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     shutil.copytree(ROOT / "docs" / "_static", folder / "_static")
     shutil.copytree(ROOT / "docs" / "images", folder / "images")
     try_page.write_files(folder / "_static")
-    text = (ROOT / "docs" / "try.md").read_text(encoding="utf-8").replace("![A recorded", '<img src="images/try.png" alt="recorded">![A recorded')
+    text = (
+        (ROOT / "docs" / "try.md")
+        .read_text(encoding="utf-8")
+        .replace("![A recorded", '<img src="images/try.png" alt="recorded">![A recorded')
+    )
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><link rel="stylesheet" href="_static/try.css"><title>try</title>'
     (folder / "try.html").write_text(head + text, encoding="utf-8")
     made = Server(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
@@ -115,5 +119,7 @@ def test_a_photo_is_improved(browser: Browser, server: Server) -> None:
 def test_a_browser_without_webgpu_shows_the_recorded_picture(browser: Browser, server: Server) -> None:
     opened(browser, server, script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined });")
     assert browser.text("#try-problem").startswith("This browser has no WebGPU here, so that nothing can run")
-    assert browser.evaluate("return document.querySelector('#try-recorded img').checkVisibility() && !document.querySelector('.try button')")
+    assert browser.evaluate(
+        "return document.querySelector('#try-recorded img').checkVisibility() && !document.querySelector('.try button')"
+    )
     assert browser.messages() == []

@@ -139,7 +139,9 @@ def try_pictures(folder: Path) -> None:
             browser.wait(f"document.querySelector('#try-{part} canvas')")
         browser.click("#try-photo button")
         browser.wait("document.querySelector('#try-photo [role=status]').textContent.includes('pixels in')")
-        field = "const field = document.querySelector('#try-digits canvas'); field.scrollIntoView({ block: 'center', behavior: 'instant' });"
+        field = (
+            "const field = document.querySelector('#try-digits canvas'); field.scrollIntoView({ block: 'center', behavior: 'instant' });"
+        )
         left, top, side = browser.evaluate(f"{field} const box = field.getBoundingClientRect(); return [box.left, box.top, box.width]")
         browser.drag([[left + x * side, top + y * side] for x, y in DIGIT])
         browser.wait("document.querySelector('#try-digits [role=status]:not([aria-busy=true])')?.textContent.startsWith('It reads')")
