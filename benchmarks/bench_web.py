@@ -15,6 +15,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,7 @@ from timing import record
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from browser_driver import JS, WEBGPU, Browser, file_server  # noqa: E402
-
+driver: Any = import_module("browser_driver")
 ORT = ROOT / "build" / "onnxruntime-web" / "node_modules" / "onnxruntime-web" / "dist"
 WHEELS = ROOT / "build" / "onnx-models"
 #: What each page runs: `make` returns a function from the input to the numbers.
@@ -72,7 +72,7 @@ def main(rounds: int) -> None:
     model = WHEELS / "magika" / "models" / "standard_v3_3" / "model.onnx"
     pages = {"devmod": DEVMOD, **{f"ONNX Runtime Web, {each}": ONNX.replace("PROVIDER", each) for each in ("webgpu", "wasm")}}
     results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, file_server() as server:
+    with tempfile.TemporaryDirectory() as folder, driver.file_server() as server:
         target = Path(folder) / "magika.devmod"
         command = [
             sys.executable,
@@ -93,7 +93,7 @@ def main(rounds: int) -> None:
         subprocess.run(command, check=True)
         server.files |= {path.name: path.read_bytes() for path in (*ORT.glob("*.wasm"), *ORT.glob("*.mjs"), model, target)}
         for name, setup in pages.items():
-            browser = Browser(*WEBGPU)  # a new one has nothing cached
+            browser = driver.Browser(*driver.WEBGPU)  # a new one has nothing cached
             try:
                 browser.open(server.url)
                 server.sent = 0
@@ -101,7 +101,9 @@ def main(rounds: int) -> None:
                 first, later, results[name] = browser.evaluate(TIMED.replace("SETUP", setup), rounds)
             finally:
                 browser.close()
-            package = sum((JS / "src" / Path(each).name).stat().st_size for each in server.asked if each.startswith("devmod-webgpu/"))
+            package = sum(
+                (driver.JS / "src" / Path(each).name).stat().st_size for each in server.asked if each.startswith("devmod-webgpu/")
+            )
             fetched = (server.sent + package) / 1e6
             record("What a page fetches for magika", name, fetched, "MB")
             record("A call of magika on a page", name, first, "ms", column="the first")

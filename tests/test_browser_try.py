@@ -16,8 +16,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-import try_page  # noqa: E402
 from browser_driver import Browser  # noqa: E402
+
+import try_page  # noqa: E402
 
 #: The strokes of a 7 on a field of 280 pixels.
 SEVEN = [(60, 40), (220, 40), (190, 110), (150, 180), (120, 250)]

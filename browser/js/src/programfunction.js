@@ -90,6 +90,8 @@ async function fromModule(name, module, device) {
   if (contents.format !== "steps1") {
     throw new FormatError(`the programs have the format ${quoteName(contents.format)}, which a newer devmod-webgpu runs`, { kind: "program" });
   }
+  const needs = info.interface?.needs ?? [];
+  if (needs.length) throw new DeviceNotFoundError(`it needs ${listNames(needs)}, which a newer devmod-webgpu has`, { kind: "webgpu", function: name });
   const program = readProgram(name, info, contents.shaders.get(name));
   checkNames(program);
   const candidates = candidatesOf(program, module);
@@ -171,30 +173,11 @@ async function constantsOf(program, module) {
   }));
 }
 
-/** What a call has beside its arguments, for lengths and for which arrays the host gives. */
-class Plan {
-  /** What encodes the launches, for the resources and the scalars in `key`. @type {Encode[]} */
-  launches = [];
-  /** @type {unknown[]} */
-  key = [];
-  /** The buffers of the scalars. @type {GPUBuffer[]} */
-  owned = [];
-
-  /**
-   * @param {Shapes} shapes
-   * @param {Set<string>} cleared The arrays that are zero when the first step uses them.
-   */
-  constructor(shapes, cleared) {
-    this.shapes = shapes;
-    this.cleared = cleared;
-  }
-
-  destroy() {
-    for (const buffer of this.owned) buffer.destroy();
-    this.owned = [];
-    this.key = [];
-  }
-}
+/**
+ * What a call has beside its arguments, for lengths and for which arrays the host gives. `cleared` has the arrays that are zero when the
+ * first step uses them, `launches` encode the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
+ * @typedef {{ shapes: Shapes, cleared: Set<string>, launches: Encode[], key: unknown[], owned: GPUBuffer[] }} Plan
+ */
 
 /** The calls of one program on one device. */
 class Runner {
@@ -329,7 +312,7 @@ class Runner {
     this.#plans.set(key, plan); // the last used one is the last
     for (const [first, oldest] of this.#plans) {
       if (this.#plans.size <= MOST_PLANS) break;
-      oldest.destroy();
+      oldest.owned.forEach((buffer) => buffer.destroy());
       this.#plans.delete(first);
     }
     return plan;
@@ -339,6 +322,7 @@ class Runner {
    * @param {Map<string, bigint>} values
    * @param {Arguments} read
    * @param {boolean} toHost
+   * @returns {Plan}
    */
   #newPlan(values, { taken }, toHost) {
     const program = this.#program;
@@ -365,7 +349,7 @@ class Runner {
       if (isPlaced && role !== "temporary") spans.set(name, [role === "output" ? first : -1, role === "input" ? last : program.steps.length]);
     }
     shapes.place(sizes, spans);
-    return new Plan(shapes, cleared);
+    return { shapes, cleared, launches: [], key: [], owned: [] };
   }
 
   /**
@@ -462,7 +446,8 @@ class Runner {
     const key = [...read.scalars.values()];
     for (const each of resources.values()) key.push(...("buffer" in each ? [each.buffer, each.offset, each.size] : [each]));
     if (key.length !== plan.key.length || key.some((each, at) => !Object.is(each, plan.key[at]))) {
-      plan.destroy();
+      plan.owned.forEach((buffer) => buffer.destroy());
+      Object.assign(plan, { key: [], owned: [] });
       plan.launches = this.#launches(read, plan, resources);
       plan.key = key;
     }

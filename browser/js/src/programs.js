@@ -157,7 +157,6 @@ export class Program {
  */
 export function readProgram(name, info, code) {
   const fail = (/** @type {string} */ text) => new FormatError(`the program ${quoteName(name)}${text}`, { kind: "program", function: name });
-  if (info.interface?.needs.length) throw fail(` needs ${info.interface.needs.map(quoteName).join(", ")}, which a newer devmod-webgpu reads`);
   if (!code) throw fail(" has no steps");
   let declared;
   try {
