@@ -65,7 +65,8 @@ def breakages() -> list[Breakage]:
 def _sources(root: Path) -> dict[Path, str]:
     """Return the sources of the wheels, which are the same for each fault."""
     folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
-    return {path: path.read_text() for folder in folders for path in sorted(folder.rglob("*.py"))}
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return {path: path.read_text() for path in [*files, *sorted(root.glob("browser/js/src/*.js"))]}
 
 
 @cache

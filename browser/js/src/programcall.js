@@ -12,6 +12,7 @@ import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 
 /** @import { Expression } from "./expressions.js" */
 /** @import { Image } from "./images.js" */
+/** @import { Encode } from "./launch.js" */
 /** @import { Param } from "./interface.js" */
 /** @import { Declared, Program, Scalar } from "./programs.js" */
 
@@ -29,6 +30,12 @@ import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
  * @property {[number, number] | null} extent
  */
 /** @typedef {{ taken: Map<string, Taken>, scalars: Map<string, number | bigint | boolean>, lengths: Map<string, bigint>, given: Map<string, unknown> }} Arguments */
+
+/**
+ * What a call has beside its arguments, for lengths and for which arrays the host gives. `cleared` has the arrays that are zero when the
+ * first step uses them, `launches` encode the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
+ * @typedef {{ shapes: Shapes, cleared: Set<string>, launches: Encode[], key: unknown[], owned: GPUBuffer[] }} Plan
+ */
 
 /** Options of a kernel's launch, and Python's word for shared memory. */
 const LAUNCH = ["grid", "threads", "block", "shared_memory"];

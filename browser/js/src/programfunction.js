@@ -19,7 +19,7 @@ import { arrayOf, tuple } from "./texels.js";
 /** @import { Image } from "./images.js" */
 /** @import { Interface, Param } from "./interface.js" */
 /** @import { Encode } from "./launch.js" */
-/** @import { Arguments } from "./programcall.js" */
+/** @import { Arguments, Plan } from "./programcall.js" */
 /** @import { Declared, Given, Program, Step } from "./programs.js" */
 /** @import { Constant, FunctionInfo } from "./wire.js" */
 
@@ -172,12 +172,6 @@ async function constantsOf(program, module) {
     throw new FormatError(`the program ${quoteName(program.name)}: constants: ${problem}`, { kind: "program", function: program.name, argument: name });
   }));
 }
-
-/**
- * What a call has beside its arguments, for lengths and for which arrays the host gives. `cleared` has the arrays that are zero when the
- * first step uses them, `launches` encode the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
- * @typedef {{ shapes: Shapes, cleared: Set<string>, launches: Encode[], key: unknown[], owned: GPUBuffer[] }} Plan
- */
 
 /** The calls of one program on one device. */
 class Runner {
