@@ -141,7 +141,8 @@ def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
     shutil.move(path, original)  # with its time, by which Python's bytecode is known
     try:
         path.write_text(text.replace(breakage.find, breakage.replace))
-        compile(path.read_text(), str(path), "exec")
+        if path.suffix == ".py":
+            compile(path.read_text(), str(path), "exec")
         failed, output = run(python, tests, "--cache-clear")
     finally:
         shutil.move(original, path)
