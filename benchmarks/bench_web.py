@@ -1,12 +1,12 @@
 """A model on a web page: the npm package beside ONNX Runtime Web, by WebGPU and by WebAssembly, in the same Chromium.
 
-    python benchmarks/bench_web.py [--rounds 15]
+    python benchmarks/bench_web.py [--install] [--rounds 15]
 
 The model is magika's, from its wheel, which reads the kind of a file from 2,048 bytes of it. The page fetches all from a server on this
 machine. The first call is from an empty page to the first result, with what is fetched and compiled; later calls are medians, from a typed
 array to a typed array. WebAssembly runs with SIMD on one thread, as on a page without cross-origin isolation. Chromium has no GPU here: its
-WebGPU is SwiftShader, on the processor. A table without bounds, since the kernels are not devmod's. npm and pip fetch the packages into
-build/ where they are missing.
+WebGPU is SwiftShader, on the processor. A table without bounds, since the kernels are not devmod's. ``--install`` fetches the peer
+and the model into build/ by npm and pip; without them, it measures nothing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def fetch() -> None:
 
 def main(rounds: int) -> None:
     """Print the figures."""
-    fetch()
+    if not ORT.exists() or not (WHEELS / "magika").exists():
+        print("ONNX Runtime Web and magika are not here: --install fetches them")
+        return
     model = WHEELS / "magika" / "models" / "standard_v3_3" / "model.onnx"
     pages = {"devmod": DEVMOD, **{f"ONNX Runtime Web, {each}": ONNX.replace("PROVIDER", each) for each in ("webgpu", "wasm")}}
     results: dict[str, Any] = {}
@@ -116,4 +118,8 @@ def main(rounds: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
-    main(parser.parse_args().rounds)
+    parser.add_argument("--install", action="store_true")
+    options = parser.parse_args()
+    if options.install:
+        fetch()
+    main(options.rounds)
