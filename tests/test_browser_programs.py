@@ -559,6 +559,30 @@ def test_calls_do_not_grow(device: BrowserDevice) -> None:
     assert many == again == at_once
 
 
+def test_constants_are_fetched_by_range_and_uploaded_once(device: BrowserDevice, server: Any) -> None:
+    data = (DIGITS / "digits.devmod").read_bytes()
+    server.files["digits.devmod"] = data
+    body = """
+    const create = GPUDevice.prototype.createBuffer, counts = [];
+    GPUDevice.prototype.createBuffer = function (each) { counts[counts.length - 1].push(each.size); return create.call(this, each); };
+    const bundle = await kit.open("digits.devmod");
+    for (let number = 0; number < 2; number++) {
+      const f = await bundle.getFunction("classify", { device });
+      counts.push([]);
+      await f(new Uint8Array(64));
+    }
+    Object.assign(GPUDevice.prototype, { createBuffer: create });
+    return counts;
+    """
+    first, second = device.run(body)
+    weights = [16 * 3 * 3 * 4, 32 * 16 * 3 * 3 * 4, 512 * 10 * 4]
+    assert [size in first for size in weights] == [True] * 3
+    assert [size in second for size in weights] == [False] * 3
+    asked = [each for each in server.asked if each.startswith("digits")]
+    assert all("bytes=" in each for each in asked)
+    assert server.sent < len(data)
+
+
 def test_a_lost_device_is_named_and_a_new_one_is_used(browser: Browser, server: Any) -> None:
     browser.open(server.url)
     device = BrowserDevice(browser)
