@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tvm" / "src"))  # devmod-tvm needs a compiler to be installed
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import generated_pages
+import try_page
 
 project = "devmod"
 author = copyright = "the devmod authors"  # noqa: A001 - Sphinx's name
@@ -30,7 +31,7 @@ html_theme_options = {
 html_copy_source = False
 html_show_copyright = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["tables.css", "try.css"]
 
 myst_heading_anchors = 4  # the anchors that GitHub gives, so that a link works here and there
 
@@ -61,3 +62,4 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", lambda app: generated_pages.write_pages(Path(app.srcdir)))
     app.connect("source-read", read)
     app.connect("autodoc-skip-member", skip)
+    app.connect("build-finished", lambda app, error: None if error else try_page.write_files(Path(app.outdir) / "_static"))

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import gzip
 import json
+import mimetypes
 import shutil
 import subprocess
 import threading
@@ -186,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.startswith("devmod-webgpu/"):
             data, kind = (JS / "src" / Path(path).name).read_bytes(), "text/javascript"
         elif path in self.server.files:
-            data = self.server.files[path]
+            data, kind = self.server.files[path], mimetypes.guess_type(path)[0] or kind
         else:
             self.send_error(404)
             return

@@ -257,7 +257,7 @@ def test_a_good_interface_is_read_as_in_python() -> None:
     assert (found["block"], found["defaultBlock"], found["openBlock"], found["extra"]) == ([1, 2, 3], [4, 5, 6], True, {"more": 1})
     assert (found["needs"], found["subgroup"]) == (["fp16", "subgroups"], 32)
     param, image = found["params"]
-    assert image == picture.to_dict() | {"align": 0, "size": 0, "members": [], "least": 0, "pack": []}
+    assert image == picture.to_dict() | {"align": 0, "size": 0, "members": [], "least": 0, "pack": [], "extra": {}}
     assert [each["name"] for each in param["members"]] == ["n", "view", "w", "lights"]
     assert param["members"][3]["members"][1] == {
         "name": "power",

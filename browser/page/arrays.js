@@ -2,7 +2,7 @@
 
 import { visible } from "./dom.js";
 import { argumentGroup, FieldError, fileField, labelled, lengthsIn, selection, textInput } from "./fields.js";
-import { elementOf, filled, fromFile, unitOf } from "./fills.js";
+import { elementOf, filled, fromFile, planesOf, unitOf } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out", "": "in and out" };
 const TYPES = { float32: "float32", int32: "int32", uint32: "uint32" };
@@ -19,7 +19,7 @@ export function arrayField(param, known, changed) {
   const element = () => elementOf(type || types.input.value, align);
   const least = Math.max(param.size, param.least);
   const lengths = least ? [Math.ceil(least / unitOf(element()))] : known;
-  const shape = labelled("Shape", textInput(lengths.join(" × ")), "a length, or rows × columns");
+  const shape = labelled("Shape", textInput(lengths.join(" × ") || "1"), "a length, or rows × columns");
   const fills = element().opaque
     ? { zeros: "zeros", file: "a file of raw bytes" }
     : { zeros: "zeros", ones: "ones", range: "0, 1, 2, …", random: "random", file: "a file of raw numbers, or an image" };
@@ -31,7 +31,7 @@ export function arrayField(param, known, changed) {
     changed();
   };
   shape.input.addEventListener("input", changed);
-  const decode = (file) => fromFile(element(), file);
+  const decode = (file) => (param.isOpen !== undefined && file.type.startsWith("image/") ? planesOf(element(), file, lengthsIn(shape.input.value).map(Number), param.isOpen) : fromFile(element(), file));
   const file = fileField("File", {}, "little-endian; an image gives the shape", decode, suggest, () => types?.input.value);
   const update = () => {
     seed.element.hidden = fill.input.value !== "random";

@@ -1,9 +1,11 @@
 // The details of one module: facts, functions, source.
 
+import { expressionText } from "./devmod-webgpu/expressions.js";
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { isValue } from "./devmod-webgpu/members.js";
 import { brief, el, size, visible } from "./dom.js";
 import { kernelForm, whyNot } from "./form.js";
+import { programForm } from "./programform.js";
 import { sharedDevice } from "./gpu.js";
 import { sourceBlock } from "./highlight.js";
 
@@ -15,7 +17,7 @@ const MOST_ARGUMENTS = 60;
 const KNOWN = ["cuda", "rocm", "metal", "vulkan", "opencl", "hexagon"];
 const NODES = {
   bundle: "Alternatives for the same functions. devmod uses the first module with an installed runtime and a matching device.",
-  program: "Lists of launches of the kernels in this file. Python runs them; this page runs the kernels.",
+  program: "Lists of launches of the kernels in this file.",
   _lib: "The host library of a program that TVM exported. It is a node of the tree without bytes.",
 };
 
@@ -35,7 +37,7 @@ export async function showDetails(place, module, current, variantOf, select) {
   if (module.variant) fact("Architecture", brief(module.variant));
   if (module.offset !== null) fact("Size", `${size(module.size)} (${module.size.toLocaleString("en")} bytes)`);
   if (module.storedSize < module.size) fact("In the file", `${size(module.storedSize)}, ${module.compressed ? "compressed" : "equal shaders once"}`);
-  if (module.kind === "webgpu") fact("Runs", "in this browser, if it supports WebGPU");
+  if (module.runs) fact("Runs", "in this browser, if it supports WebGPU");
   else if (KNOWN.includes(module.kind)) fact("Runs", "in Python, with ", el("code", {}, `pip install devmod-${module.kind}`));
   else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with a runtime for this kind");
   const { origin } = module;
@@ -69,8 +71,8 @@ export async function showDetails(place, module, current, variantOf, select) {
     const parts = [];
     if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."));
     else {
-      const part = (name, info) => (module.kind === "webgpu" ? runPart(module, name, info, contents.functions.size === 1, device) : elsewhere(module, variantOf(name), select));
-      parts.push(functionList([...contents.functions], ["const_loader", "program"].includes(module.kind) ? undefined : part));
+      const part = (name, info) => (module.runs ? runPart(module, name, info, contents.functions.size === 1, device) : elsewhere(module, variantOf(name), select));
+      parts.push(functionList([...contents.functions], module.kind === "const_loader" || (module.kind === "program" && !module.runs) ? undefined : part));
       const [first] = contents.functions;
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
@@ -94,10 +96,10 @@ export async function showDetails(place, module, current, variantOf, select) {
 
 /** Return the form of a kernel, in a part that opens, or why there is none. */
 function runPart(module, name, info, open, device) {
-  const reason = whyNot(info, device);
+  const reason = module.kind === "program" ? "" : whyNot(info, device);
   if (reason) return el("p", { class: "note why-not" }, reason);
   const part = el("details", { class: "run-it" }, el("summary", { "aria-label": `Run it: ${brief(name, 80)}` }, "Run it"));
-  const show = () => part.open && part.children.length === 1 && part.append(kernelForm(module, name, info));
+  const show = () => part.open && part.children.length === 1 && part.append((module.kind === "program" ? programForm : kernelForm)(module, name, info));
   part.addEventListener("toggle", show);
   part.open = open;
   return part;
@@ -129,12 +131,14 @@ function* signature(name, info) {
   yield el("strong", {}, brief(name));
   if (!info) return;
   yield "(";
-  const params = info.interface?.params ?? info.argTypes.map((type) => ({ name: "", kind: type === "handle" ? "buffer" : "scalar", type, access: "" }));
+  const all = info.interface?.params ?? info.argTypes.map((type) => ({ name: "", kind: type === "handle" ? "buffer" : "scalar", type, access: "" }));
+  const params = all.filter(({ extra }) => ["input", "update", "output", undefined].includes(extra?.role)); // of a program, what a call has
   for (const [at, param] of params.slice(0, MOST_ARGUMENTS).entries()) {
     if (at) yield ", ";
     if (param.name) yield `${brief(param.name, 80)}: `;
     const type = param.type || (param.kind === "buffer" ? "bytes" : info.argTypes[at]);
-    yield el("span", { class: "t-type" }, visible(typeText(param, type)));
+    const lengths = Array.isArray(param.extra?.shape) ? `[${brief(param.extra.shape.map((each) => expressionText(each)).join(", "), 80)}]` : "";
+    yield el("span", { class: "t-type" }, visible(lengths ? typeText(param, type).replace(/(\[\])?$/, () => lengths) : typeText(param, type)));
     const access = { r: "", w: " out", rw: " in/out" }[param.access] ?? "";
     if ((param.kind === "buffer" || param.kind === "image") && access) yield el("span", { class: "t-keyword" }, access);
     if (param.kind === "local") yield el("span", { class: "t-keyword" }, " local");

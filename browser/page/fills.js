@@ -13,7 +13,10 @@ const ARRAYS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, 
 export function elementOf(type, align) {
   const lanes = Math.max(parseDtype(type)?.lanes ?? 1, 1);
   const base = lanes > 1 ? type.slice(0, type.lastIndexOf("x")) : type;
-  if (align || !Object.hasOwn(ARRAYS, base)) return { base: "uint8", lanes, stride: lanes, Array: Uint8Array, opaque: true };
+  if (align || !Object.hasOwn(ARRAYS, base)) {
+    const bytes = Math.ceil((lanes * (parseDtype(type)?.bits || 8)) / 8);
+    return { base: "uint8", lanes: bytes, stride: bytes, Array: Uint8Array, opaque: true };
+  }
   return { base, lanes, stride: lanes === 3 && base !== "uint8" ? 4 : lanes, Array: ARRAYS[base], opaque: false };
 }
 
@@ -99,16 +102,36 @@ async function fromImage(element, file) {
   return { data, shape: [height, width] };
 }
 
-/** Return the pixels of a picture file as an ImageData. Raise Error, with a text for the user, if the browser cannot decode it. */
-export async function pixelsOf(file) {
+/**
+ * Return the pixels of a picture as planes of a program's array [.., height, width]: red, green and blue if the length before is 3, and grey
+ * otherwise. A picture is scaled, unless the array takes pictures of any size.
+ */
+export async function planesOf({ base, Array }, file, shape, isOpen) {
+  const scale = { float32: 1 / 255, uint8: 1 }[base];
+  if (!scale || shape.length < 2) throw new Error("a picture fills float32 or uint8 of the shape [.., height, width]");
+  const [down, across] = shape.slice(-2);
+  const { width, height, data: pixels } = await pixelsOf(file, isOpen ? undefined : [across, down]);
+  const planes = shape.slice(0, -2).reduce((product, length) => product * length, 1);
+  const data = new Array(planes * width * height);
+  const colours = shape.at(-3) === 3;
+  for (let at = 0; at < data.length; at++) {
+    const [pixel, plane] = [4 * (at % (width * height)), Math.floor(at / (width * height)) % 3];
+    const grey = 0.2126 * pixels[pixel] + 0.7152 * pixels[pixel + 1] + 0.0722 * pixels[pixel + 2];
+    data[at] = scale * (colours ? pixels[pixel + plane] : grey);
+  }
+  return { data, shape: [...shape.slice(0, -2), height, width] };
+}
+
+/** Return the pixels of a picture file as an ImageData, scaled to a size if one is given. Raise Error, with a text for the user, if the browser cannot decode it. */
+export async function pixelsOf(file, size) {
   let bitmap;
   try {
     bitmap = await createImageBitmap(file, { colorSpaceConversion: "none" });
   } catch (error) {
     throw new Error(`this browser cannot decode ${file.name} as a picture: ${error.message}`);
   }
-  const { width, height } = bitmap;
+  const [width, height] = size ?? [bitmap.width, bitmap.height];
   const context = new OffscreenCanvas(width, height).getContext("2d");
-  context.drawImage(bitmap, 0, 0);
+  context.drawImage(bitmap, 0, 0, width, height);
   return context.getImageData(0, 0, width, height);
 }

@@ -35,7 +35,7 @@ export function imageField(param, suggest) {
   const fill = labelled("Fill", selection(fills));
   if (access !== "w") fill.input.value = "gradient";
   const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }));
-  const file = fileField("Picture", { accept: "image/*" }, "it gives the size", pixelsOf, ({ width, height }) => suggest([width, height]));
+  const file = fileField("Picture", { accept: "image/*" }, "it gives the size", (chosen) => pixelsOf(chosen), ({ width, height }) => suggest([width, height]));
   const update = () => {
     seed.element.hidden = fill.input.value !== "random";
     file.element.hidden = fill.input.value !== "file";

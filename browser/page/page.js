@@ -40,7 +40,7 @@ async function show(from, name) {
       const selection = ++selections;
       showDetails(at("details"), module, () => current() && selection === selections, variantOf, show).catch(fail);
     });
-    select(listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
+    select(listed.find(({ kind, runs }) => kind === "program" && runs) ?? listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
     at("status").textContent = "";
     await showRuns(at("runs"), at("notes"), bundle, current, (modules) => markRunning(at("tree"), modules));
   } catch (error) {
@@ -69,7 +69,17 @@ at("choose").addEventListener("change", (event) => {
 });
 
 let inside = 0;
-const dragged = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+/** Whether a file is dragged that is no picture. */
+const dragged = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files") && !pictured(event);
+const pictured = (event) => [...(event.dataTransfer?.items ?? [])].some(({ type }) => type.startsWith("image/"));
+
+/** Return the file input of the array or the image below the pointer, and the selection of its fill. */
+function pictureField(event) {
+  const group = event.target.closest?.("fieldset.array");
+  const fill = [...(group?.querySelectorAll("select") ?? [])].find((each) => [...each.options].some(({ value }) => value === "file"));
+  return { input: fill && group.querySelector("input[type=file]"), fill };
+}
+
 addEventListener("dragenter", (event) => {
   if (!dragged(event)) return;
   inside++;
@@ -79,9 +89,16 @@ addEventListener("dragleave", (event) => {
   if (dragged(event) && --inside <= 0) at("drop").hidden = true;
 });
 addEventListener("dragover", (event) => {
-  if (dragged(event)) event.preventDefault();
+  if (dragged(event) || (pictured(event) && pictureField(event).input)) event.preventDefault();
 });
 addEventListener("drop", (event) => {
+  const { input, fill } = pictured(event) ? pictureField(event) : {};
+  if (input) {
+    event.preventDefault();
+    fill.value = "file";
+    input.files = event.dataTransfer.files;
+    for (const each of [fill, input]) each.dispatchEvent(new Event("change"));
+  }
   if (!dragged(event)) return;
   event.preventDefault();
   inside = 0;

@@ -61,7 +61,7 @@ export async function showRuns(place, notes, bundle, current, mark) {
     const why = message ? ` (${visible(message)})` : "";
     note("lost-device", `The GPU device was lost${why}.`, el("button", { class: "plain", type: "button", onclick: again }, "Run the kernels again"));
   });
-  const running = await runnable(bundle.webgpuModules, on);
+  const running = await runnable(bundle.modules.filter(({ runs }) => runs), on);
   if (current() && !gone) mark(running);
   for (const { functions, make } of PANELS) {
     if (!current() || gone) return;

@@ -59,26 +59,26 @@ export function bufferBinding(argument, value, device) {
  * @param {GPUDevice} device
  * @returns {Texture}
  */
-export function imageBinding({ image }, value, device) {
+export function imageBinding({ image, taker }, value, device) {
   const param = /** @type {NonNullable<Argument["image"]>} */ (image);
   if (typeof GPUTextureView !== "undefined" && value instanceof GPUTextureView) return { handle: value, resource: () => value, filters: null };
   const handle = value instanceof Image ? value.handle : typeof GPUTexture !== "undefined" && value instanceof GPUTexture ? value : null;
   if (!handle) {
     const expected = "an image, such as await imageFrom(picture), whose format you choose";
-    throw new ConversionError(`is ${describeValue(value)}, and the kernel takes ${expected}`);
+    throw new ConversionError(`is ${describeValue(value)}, and the ${taker} takes ${expected}`);
   }
   if (value instanceof Image) checkOwn(value, device);
   const isArray = value instanceof Image ? value.layers > 0 : handle.depthOrArrayLayers > 1 || param.type === "2d_array";
   const type = `${handle.dimension}${handle.dimension === "2d" && isArray ? "_array" : ""}`;
-  if (type !== param.type) throw new ConversionError(`is an image of type ${type}, and the kernel takes ${param.type}`);
+  if (type !== param.type) throw new ConversionError(`is an image of type ${type}, and the ${taker} takes ${param.type}`);
   const { format } = handle;
-  if (param.format && format !== param.format) throw new ConversionError(`is an image of ${format}, and the kernel takes ${param.format}`);
+  if (param.format && format !== param.format) throw new ConversionError(`is an image of ${format}, and the ${taker} takes ${param.format}`);
   const sample = IMAGE_FORMATS.get(format)?.sample; // the caller's texture may have a format of another kind
   if (param.sample && sample && sample !== param.sample) {
-    throw new ConversionError(`is an image of ${format}, whose texels are ${sample}, and the kernel takes ${param.sample}`);
+    throw new ConversionError(`is an image of ${format}, whose texels are ${sample}, and the ${taker} takes ${param.sample}`);
   }
   const usage = param.format ? "STORAGE_BINDING" : "TEXTURE_BINDING";
-  if (!(handle.usage & TextureUsage[usage])) throw new ConversionError(`is a GPUTexture without the usage ${usage}, which the kernel needs`);
+  if (taker === "kernel" && !(handle.usage & TextureUsage[usage])) throw new ConversionError(`is a GPUTexture without the usage ${usage}, which the kernel needs`);
   const dimension = /** @type {GPUTextureViewDimension} */ (VIEWS[type]);
   const view = () => handle.createView(param.format ? { dimension, mipLevelCount: 1 } : { dimension });
   return { handle, resource: view, filters: param.format || isFilterable(device, format) ? null : false };
@@ -145,16 +145,16 @@ export function checkTextures(plan, textures, problem) {
  */
 export function hostArray(argument, value, bound, device) {
   const bytes = viewOf(value);
-  const { type, struct, unit, written } = argument;
-  if (!bytes) throw new ConversionError(`is ${describeValue(value)}, and the kernel takes an array${type ? ` of ${elementsOf(argument)}` : ""}`);
+  const { type, struct, unit, written, taker } = argument;
+  if (!bytes) throw new ConversionError(`is ${describeValue(value)}, and the ${taker} takes an array${type ? ` of ${elementsOf(argument)}` : ""}`);
   if (bytes.buffer instanceof ArrayBuffer === false) throw new ConversionError("is in a SharedArrayBuffer; pass a copy");
   const given = TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (value)[Symbol.toStringTag] ?? ""];
   const dtype = parseDtype(type);
   const base = dtype && !struct ? type.replace(/x\d+$/, "") : "";
-  if (given && base && given !== base && !(base === "bool" && given === "uint32")) {
+  if (given && base && given !== base && !(base === "bool" && given === (taker === "kernel" ? "uint32" : "uint8"))) {
     const [wanted = ""] = Object.entries(TYPED_ARRAYS).find(([, name]) => name === base) ?? [];
     const convert = wanted && !/^u?int64$/.test(given) ? `; convert it before the call: array = ${wanted}.from(array)` : "";
-    throw new ConversionError(`is an array of ${given}, and the kernel takes ${elementsOf(argument)}${convert}`);
+    throw new ConversionError(`is an array of ${given}, and the ${taker} takes ${elementsOf(argument)}${convert}`);
   }
   if (bytes.length % unit) {
     const each = struct ? elementsOf(argument) : `${type} of ${unit} bytes`;

@@ -7,6 +7,7 @@ import {
 import { KernelFunction } from "./function.js";
 import { readHead, sameBytes, sha256 } from "./head.js";
 import { unmetNeeds } from "./pipeline.js";
+import { makeProgram } from "./programfunction.js";
 import { describeValue } from "./scalars.js";
 import { expand, repeatedSize } from "./repeats.js";
 import { sourceOf } from "./source.js";
@@ -14,6 +15,7 @@ import { decode, readSources, sourceText } from "./wire.js";
 
 /** @import { Value } from "./function.js" */
 /** @import { Entry, Origin } from "./head.js" */
+/** @import { ProgramFunction } from "./programfunction.js" */
 /** @import { FetchOptions, Source } from "./source.js" */
 /** @import { Contents, FunctionInfo } from "./wire.js" */
 
@@ -25,6 +27,12 @@ const SOURCES = {
 /**
  * @typedef {object} FunctionOptions
  * @property {GPUDevice} [device] The device; by default the package's own, which is created at its first use.
+ */
+
+/**
+ * What `getFunction` returns: a kernel with arguments of these types, or a program.
+ * @template {Record<string, Value> | ProgramFunction} T
+ * @typedef {T extends ProgramFunction ? T : T extends Record<string, Value> ? KernelFunction<T> : never} FunctionOf
  */
 
 /**
@@ -72,25 +80,21 @@ export class Bundle {
     return this.#source.size;
   }
 
-  /** The modules that a browser can run, in the order in which functions are looked up. */
+  /** The modules whose kernels a browser can run, in the order in which functions are looked up. */
   get webgpuModules() {
     return this.modules.filter((module) => module.kind === "webgpu");
   }
 
   /**
-   * Return the first webgpu module with a function of that name.
+   * Return the first module with a kernel for webgpu, or a program of such kernels, of that name.
    * @param {string} name
    * @returns {Module}
    */
   find(name) {
     if (typeof name !== "string") throw new ArgumentError(`expected the name of a function as a string, got ${describeValue(name)}`, { kind: "webgpu" });
-    const candidates = this.webgpuModules;
+    const candidates = this.modules.filter((module) => module.runs);
     const found = candidates.find((module) => module.functionNames.includes(name));
     if (found) return found;
-    if (this.modules.some(({ kind, functionNames }) => kind === "program" && functionNames.includes(name))) {
-      const text = `${quoteName(name)} is a program of ${this.place}: this package runs the kernels of a file, and Python runs its programs`;
-      throw new FunctionNotFoundError(text, { kind: "program", function: name });
-    }
     if (!candidates.length) {
       const present = this.modules.filter((module) => module.offset !== null).map((module) => module.description);
       throw new NoModuleError(
@@ -109,15 +113,16 @@ export class Bundle {
   }
 
   /**
-   * Return a function of the first webgpu module that has it and that the device can run, compiled for the device.
-   * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
+   * Return a function of the first module that has it and that the device can run, compiled for the device: a kernel or a program.
+   * @template {Record<string, Value> | ProgramFunction} [T=Record<string, Value>] The names of a kernel's arguments, with their types; or `ProgramFunction`.
    * @param {string} name
    * @param {FunctionOptions} [options]
-   * @returns {Promise<KernelFunction<Named>>}
+   * @returns {Promise<FunctionOf<T>>}
    */
   async getFunction(name, options = {}) {
     const first = this.find(name);
-    const candidates = this.webgpuModules.filter(({ functionNames }) => functionNames.includes(name));
+    const candidates = this.modules.filter(({ runs, kind, functionNames }) => runs && kind === first.kind && functionNames.includes(name));
+    if (first.kind === "program") return /** @type {FunctionOf<T>} */ (await makeProgram(name, candidates, options.device));
     if (candidates.length === 1) return first.getFunction(name, options);
     const description = `the webgpu function ${repr(name)}`;
     const device = await chosenDevice(options.device, description);
@@ -187,6 +192,12 @@ export class Module {
     this.compressed = entry.unpacked !== null;
     /** The imported modules. @type {readonly Module[]} */
     this.imports = [];
+  }
+
+  /** Whether a browser can run its functions: kernels for webgpu, or programs that import such kernels. @returns {boolean} */
+  get runs() {
+    const has = (/** @type {Module} */ { kind, imports }) => kind === "webgpu" || (kind === "bundle" && imports.some(has));
+    return this.kind === "webgpu" || (this.kind === "program" && this.imports.some(has));
   }
 
   /** The module in a message. */
@@ -316,12 +327,13 @@ export class Module {
 
   /**
    * Return a function of this module, compiled for a device.
-   * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
+   * @template {Record<string, Value> | ProgramFunction} [T=Record<string, Value>] The names of a kernel's arguments, with their types; or `ProgramFunction`.
    * @param {string} name
    * @param {FunctionOptions} [options]
-   * @returns {Promise<KernelFunction<Named>>}
+   * @returns {Promise<FunctionOf<T>>}
    */
   async getFunction(name, options = {}) {
+    if (this.kind === "program") return /** @type {FunctionOf<T>} */ (await makeProgram(name, [this], options.device));
     if (this.kind !== "webgpu") {
       throw new NoModuleError(`the ${this.kind} module cannot run in a browser: only webgpu modules can`, { kind: this.kind, function: name });
     }
@@ -342,7 +354,7 @@ export class Module {
     }
     let text = this.#texts.get(shader);
     if (text === undefined) this.#texts.set(shader, (text = textOf(shader, name)));
-    return KernelFunction.make(name, info, text, this.#compiled, options.device);
+    return /** @type {FunctionOf<T>} */ (await KernelFunction.make(name, info, text, this.#compiled, options.device));
   }
 }
 

@@ -20,7 +20,7 @@ import { packerOf, ConversionError } from "./scalars.js";
  * @param {Interface | null} interface_
  * @returns {Constant[]}
  */
-function constantsOf(interface_) {
+export function constantsOf(interface_) {
   const listed = interface_?.extra.constants ?? [];
   if (!Array.isArray(listed)) throw new FormatError("expected a list of constants in the interface", { kind: "webgpu" });
   return listed.map((each) => {

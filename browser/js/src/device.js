@@ -190,6 +190,30 @@ export async function runGuarded(device, description, work) {
 }
 
 /**
+ * Return a new buffer for the arrays of kernels. It has room for the element that a shader needs of an empty array.
+ * @param {GPUDevice} device
+ * @param {number} size
+ */
+export function newBuffer(device, size) {
+  return device.createBuffer({ size: Math.max(Math.ceil(size / 4) * 4, 256), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
+}
+
+/**
+ * Queue writing bytes to a buffer. The last word is filled with zeros.
+ * @param {GPUDevice} device
+ * @param {GPUBuffer} buffer
+ * @param {Uint8Array} bytes
+ */
+export function writeBytes(device, buffer, bytes) {
+  const even = bytes.length - (bytes.length % 4);
+  if (even) device.queue.writeBuffer(buffer, 0, /** @type {Uint8Array<ArrayBuffer>} */ (bytes), 0, even);
+  if (even === bytes.length) return;
+  const last = new Uint8Array(4);
+  last.set(bytes.subarray(even));
+  device.queue.writeBuffer(buffer, even, last);
+}
+
+/**
  * Wait for a copy to a staging buffer, and return its bytes.
  * @param {GPUDevice} device
  * @param {string} description

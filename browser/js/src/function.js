@@ -2,7 +2,7 @@
 
 import { bufferBinding, checkShared, checkTextures, hostArray, imageBinding, packBlocks, samplerBinding, shareHosts } from "./arguments.js";
 import { specialize } from "./constants.js";
-import { checkNotLost, chosenDevice, readBack, runGuarded, Usage } from "./device.js";
+import { checkNotLost, chosenDevice, readBack, runGuarded, Usage, writeBytes } from "./device.js";
 import { ArgumentError, DeviceNotFoundError, LaunchError } from "./errors.js";
 import { Launch } from "./launch.js";
 import { checkLimits, compile, makePipeline, unmetNeeds } from "./pipeline.js";
@@ -14,6 +14,7 @@ import { ConversionError } from "./scalars.js";
 /** @import { Host, Texture } from "./arguments.js" */
 /** @import { Image, Sampler } from "./images.js" */
 /** @import { Compiled, Pipeline } from "./pipeline.js" */
+/** @import { Encode } from "./launch.js" */
 /** @import { Argument, Plan, Spot } from "./plan.js" */
 /** @import { Struct } from "./records.js" */
 /** @import { Scalar } from "./scalars.js" */
@@ -49,10 +50,25 @@ import { ConversionError } from "./scalars.js";
  */
 
 /**
+ * Check the arguments of a launch, and bind them, for a step of a program. Return what encodes it; null if nothing is launched. `owned`
+ * receives the buffers of its scalars.
+ * @type {(f: KernelFunction, args: readonly unknown[], options: LaunchOptions, owned: GPUBuffer[]) => Encode | null}
+ */
+export let bindStep;
+
+/**
  * One function, ready to be launched on one device.
  * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
  */
 export class KernelFunction {
+  static {
+    bindStep = (f, args, options, owned) => {
+      const call = f.#read(args, options, true);
+      const groups = call.shape && f.#groups(call, [], owned);
+      return groups && ((pass) => f.#encode(pass, call, groups));
+    };
+  }
+
   #plan;
   #text;
   #compiled;
@@ -347,12 +363,6 @@ function upload(device, host, owned) {
     usage: Usage.STORAGE | Usage.COPY_DST | Usage.COPY_SRC,
   });
   owned.push(buffer);
-  const even = bytes.length - (bytes.length % 4);
-  if (even) device.queue.writeBuffer(buffer, 0, /** @type {Uint8Array<ArrayBuffer>} */ (bytes), 0, even);
-  if (even < bytes.length) {
-    const last = new Uint8Array(4);
-    last.set(bytes.subarray(even));
-    device.queue.writeBuffer(buffer, even, last);
-  }
+  writeBytes(device, buffer, bytes);
   return buffer;
 }

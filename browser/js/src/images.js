@@ -66,12 +66,6 @@ export class Image {
     return /** @type {ImageFormat} */ (IMAGE_FORMATS.get(this.format));
   }
 
-  /** WebGPU's size of it. @returns {[number, number, number]} */
-  get #extent() {
-    const [width = 1, height = 1, depth = 1] = this.shape;
-    return [width, height, this.layers || depth];
-  }
-
   /**
    * Return a copy of its numbers in the order of `arrayShape`, after the work that is queued. Numbers of float16 are a Uint16Array of
    * their bits in browsers without Float16Array.
@@ -80,7 +74,7 @@ export class Image {
   async read() {
     this.#check("read");
     const { device } = this;
-    const [width, height, depth] = this.#extent;
+    const [width, height, depth] = extentOf(this);
     const row = width * this.#texel.texelBytes;
     const pitch = Math.ceil(row / 256) * 256; // WebGPU's rule for copies to buffers
     const size = pitch * height * depth;
@@ -110,26 +104,7 @@ export class Image {
    */
   async copyFrom(source) {
     this.#check("copyFrom");
-    const { device, handle, format } = this;
-    const extent = this.#extent;
-    const { dtype, texelBytes } = this.#texel;
-    if (isPicture(source)) {
-      checkPicture("copyFrom", format);
-      const { width, height } = source;
-      if (this.type !== "2d" || width !== extent[0] || height !== extent[1]) {
-        throw argumentError("copyFrom", "source", `the source is a picture of ${width} × ${height} pixels; expected one for ${this.#text}`);
-      }
-      await runGuarded(device, "copyFrom", () => device.queue.copyExternalImageToTexture({ source }, { texture: handle }, extent));
-      return;
-    }
-    const { bytes, type } = numbersOf("copyFrom", source);
-    const expected = extent[0] * extent[1] * extent[2] * texelBytes;
-    if ((type && type !== dtype) || bytes.length !== expected) {
-      const given = type ? `an array of ${bytes.length} bytes of ${type}` : `${bytes.length} bytes`;
-      throw argumentError("copyFrom", "source", `the source is ${given}; expected ${expected} bytes of ${dtype} for ${this.#text}`);
-    }
-    const layout = { bytesPerRow: extent[0] * texelBytes, rowsPerImage: extent[1] };
-    await runGuarded(device, "copyFrom", () => device.queue.writeTexture({ texture: handle }, bytes, layout, extent));
+    await runGuarded(this.device, "copyFrom", () => writeImage(this, source));
   }
 
   /** Free its memory after the queued work. It cannot be used again. */
@@ -138,14 +113,47 @@ export class Image {
     this.handle.destroy();
   }
 
-  get #text() {
-    return `an image of ${this.format} with the shape ${tuple(this.shape)}${this.layers ? ` and ${this.layers} layers` : ""}`;
-  }
-
   /** @param {string} method */
   #check(method) {
     if (this.#destroyed) throw argumentError(method, "", "the image was destroyed");
   }
+}
+
+/**
+ * Return WebGPU's size of an image.
+ * @param {Image} image
+ * @returns {[number, number, number]}
+ */
+function extentOf({ shape: [width = 1, height = 1, depth = 1], layers }) {
+  return [width, height, layers || depth];
+}
+
+/**
+ * Queue a copy of numbers or of a picture to an image.
+ * @param {Image} image
+ * @param {ArrayBufferView | ArrayBuffer | ImageData | ImageBitmap} source
+ */
+export function writeImage(image, source) {
+  const { device, handle, format, type, shape, layers } = image;
+  const text = `an image of ${format} with the shape ${tuple(shape)}${layers ? ` and ${layers} layers` : ""}`;
+  const extent = extentOf(image);
+  const { dtype, texelBytes } = /** @type {ImageFormat} */ (IMAGE_FORMATS.get(format));
+  if (isPicture(source)) {
+    checkPicture("copyFrom", format);
+    const { width, height } = source;
+    if (type !== "2d" || width !== extent[0] || height !== extent[1]) {
+      throw argumentError("copyFrom", "source", `the source is a picture of ${width} × ${height} pixels; expected one for ${text}`);
+    }
+    device.queue.copyExternalImageToTexture({ source }, { texture: handle }, extent);
+    return;
+  }
+  const { bytes, type: given } = numbersOf("copyFrom", source);
+  const expected = extent[0] * extent[1] * extent[2] * texelBytes;
+  if ((given && given !== dtype) || bytes.length !== expected) {
+    const found = given ? `an array of ${bytes.length} bytes of ${given}` : `${bytes.length} bytes`;
+    throw argumentError("copyFrom", "source", `the source is ${found}; expected ${expected} bytes of ${dtype} for ${text}`);
+  }
+  device.queue.writeTexture({ texture: handle }, bytes, { bytesPerRow: extent[0] * texelBytes, rowsPerImage: extent[1] }, extent);
 }
 
 /** The rules by which a kernel reads between and beyond the texels of an image: `sampler` returns one. */
@@ -193,21 +201,30 @@ export async function image(shape, format, options = {}) {
   if (/16[us]norm$/.test(format) && !device.features.has("texture-formats-tier1")) {
     throw argumentError("image", "format", `${format} needs the feature 'texture-formats-tier1', which this device does not support`);
   }
+  const [width = 1, height = 1, depth = 1] = lengths;
+  return runGuarded(device, `an image of ${texel.texelBytes * width * height * (layers || depth)} bytes`, () => newImage(device, lengths, format, layers));
+}
+
+/**
+ * @param {GPUDevice} device
+ * @param {readonly number[]} shape
+ * @param {string} format
+ * @param {number} [layers]
+ */
+export function newImage(device, shape, format, layers = 0) {
   const { TEXTURE_BINDING, STORAGE_BINDING, COPY_SRC, COPY_DST, RENDER_ATTACHMENT } = TextureUsage;
   const feature = storageFeature(format, "w");
   const isStorage = feature !== null && (!feature || device.features.has(feature));
-  const takesPictures = lengths.length === 2 && PICTURE_FORMATS.includes(format); // WebGPU draws them
+  const takesPictures = shape.length === 2 && PICTURE_FORMATS.includes(format); // WebGPU draws them
   const usage = TEXTURE_BINDING | COPY_SRC | COPY_DST | (isStorage ? STORAGE_BINDING : 0) | (takesPictures ? RENDER_ATTACHMENT : 0);
-  const [width = 1, height = 1, depth = 1] = lengths;
-  const handle = await runGuarded(device, `an image of ${texel.texelBytes * width * height * (layers || depth)} bytes`, () =>
-    device.createTexture({
-      size: [width, height, layers || depth],
-      dimension: /** @type {GPUTextureDimension} */ (`${lengths.length}d`),
-      format: /** @type {GPUTextureFormat} */ (format),
-      usage,
-    }),
-  );
-  return new Image(device, Object.freeze(lengths), format, layers, handle);
+  const [width = 1, height = 1, depth = 1] = shape;
+  const handle = device.createTexture({
+    size: [width, height, layers || depth],
+    dimension: /** @type {GPUTextureDimension} */ (`${shape.length}d`),
+    format: /** @type {GPUTextureFormat} */ (format),
+    usage,
+  });
+  return new Image(device, Object.freeze([...shape]), format, layers, handle);
 }
 
 /**
@@ -281,10 +298,17 @@ export async function sampler(options = {}) {
     throw argumentError("sampler", name, `${name} is ${describeValue(value)}${border}; expected ${Object.keys(known).map(repr).join(", ")}`);
   }
   const device = await chosenDevice(on, "sampler");
+  return runGuarded(device, "sampler", () => newSampler(device, filter, address));
+}
+
+/**
+ * @param {GPUDevice} device
+ * @param {Filter} filter
+ * @param {Address} address
+ */
+export function newSampler(device, filter, address) {
   const [mode, edge] = [FILTERS[filter], ADDRESSES[address]];
-  const handle = await runGuarded(device, "sampler", () =>
-    device.createSampler({ magFilter: mode, minFilter: mode, addressModeU: edge, addressModeV: edge, addressModeW: edge }),
-  );
+  const handle = device.createSampler({ magFilter: mode, minFilter: mode, addressModeU: edge, addressModeV: edge, addressModeW: edge });
   return new Sampler(device, filter, address, handle);
 }
 
@@ -293,7 +317,7 @@ export async function sampler(options = {}) {
  * @param {readonly number[]} shape
  * @param {number} layers
  */
-function checkExtent({ limits }, shape, layers) {
+export function checkExtent({ limits }, shape, layers) {
   const name = /** @type {"maxTextureDimension1D" | "maxTextureDimension2D" | "maxTextureDimension3D"} */ (`maxTextureDimension${shape.length}D`);
   for (const [extent, limit] of /** @type {const} */ ([[Math.max(...shape), name], [layers, "maxTextureArrayLayers"]])) {
     if (extent <= limits[limit]) continue;

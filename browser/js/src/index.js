@@ -1,4 +1,4 @@
-// devmod-webgpu: open a `.devmod` bundle in the browser and run its WebGPU kernels.
+// devmod-webgpu: open a `.devmod` bundle in the browser and run its WebGPU kernels and programs.
 //
 //     import { open } from "devmod-webgpu";
 //     const bundle = await open("kernels.devmod");
@@ -22,6 +22,7 @@ export { Launch } from "./launch.js";
  */
 /** @typedef {import("./function.js").Value} Value */
 /** @typedef {import("./head.js").Origin} Origin */
+/** @typedef {import("./programfunction.js").ProgramFunction} ProgramFunction */
 /** @typedef {import("./texels.js").Texels} Texels */
 /** @typedef {import("./interface.js").Interface} Interface */
 /** @typedef {import("./members.js").Member} Member */

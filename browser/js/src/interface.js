@@ -32,6 +32,7 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  * @property {string} format The format of an image that the shader declares, as in "rgba8unorm"; "" if images of several formats fit.
  * @property {"" | "float" | "int" | "uint"} sample What the kernel reads from an image or writes to it; "" if unknown.
  * @property {string[]} pack The values of a buffer in the kernel, as in "count:uint64"; [] if it takes the address alone.
+ * @property {Record<string, unknown>} extra The other keys.
  */
 /**
  * The places and types of a function's arguments, from reflection at build time. `block` is the fixed block of threads,
@@ -110,8 +111,8 @@ function readThreads(value, subject, least, refuse) {
 function readParam(value, refuse) {
   if (!isMap(value)) throw refuse(`a parameter is a map with string keys, not ${typeName(value)}`);
   for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
-  const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0 } = value;
-  const { format = "", sample = "", pack = [] } = value;
+  const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0, ...others } = value;
+  const { format = "", sample = "", pack = [], ...extra } = others;
   const subject = `the parameter ${show(name)}`;
   if (!Array.isArray(members)) throw refuse(`the members of ${subject} are a list, not ${typeName(members)}`);
   if (known !== null) readDefault(known, subject, refuse);
@@ -142,6 +143,7 @@ function readParam(value, refuse) {
     format: String(format),
     sample: /** @type {Param["sample"]} */ (sample),
     pack: /** @type {string[]} */ (pack),
+    extra,
   };
   if (members.length && kind !== "buffer" && kind !== "scalar" && kind !== "uniform") {
     throw refuse(`${subject} is of kind ${kind} and has members; only a buffer, a scalar or a uniform has members`);

@@ -3,6 +3,10 @@
 import { checkNotLost } from "./device.js";
 import { describeError, LaunchError } from "./errors.js";
 
+/** @import { Image } from "./images.js" */
+
+/** @typedef {(pass: GPUComputePassEncoder) => void} Encode */
+
 /** A launch with bound arguments. It may be launched again before the previous launch has finished. */
 export class Launch {
   #encode;
@@ -15,8 +19,8 @@ export class Launch {
   /**
    * @param {GPUDevice} device
    * @param {string} description
-   * @param {(pass: GPUComputePassEncoder) => void} encode
-   * @param {GPUBuffer[]} owned
+   * @param {Encode} encode
+   * @param {(GPUBuffer | Image)[]} owned
    */
   constructor(device, description, encode, owned) {
     this.device = device;
@@ -67,7 +71,7 @@ export class Launch {
     }
   }
 
-  /** Destroy the buffers of its scalars. It cannot be launched again. */
+  /** Destroy the buffers of its scalars and of its temporaries. It cannot be launched again. */
   destroy() {
     this.#destroyed = true;
     for (const buffer of this.#owned) buffer.destroy();

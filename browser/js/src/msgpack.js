@@ -56,6 +56,8 @@ export class Reader {
     this.kind = kind;
     this.field = "";
     this.at = 0;
+    /** Whether the integers in values of any type are bigints, which programs tell from floats. */
+    this.wholes = false;
     this.#size = size;
     this.#room = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
     this.#view = new DataView(data.buffer, data.byteOffset, data.byteLength);
@@ -174,7 +176,7 @@ export class Reader {
       case "a string":
         return this.readStr();
       case "an integer":
-        return this.readBig(-(2n ** 63n), 2n ** 64n - 1n);
+        return this.wholes ? BigInt(this.readBig(-(2n ** 63n), 2n ** 64n - 1n)) : this.readBig(-(2n ** 63n), 2n ** 64n - 1n);
       case "an array": {
         this.#countContainer();
         /** @type {Value[]} */

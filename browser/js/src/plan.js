@@ -36,6 +36,7 @@ const MAX_BLOCK = 65536;
  * @property {number} offset
  * @property {Packer | null} pack
  * @property {Param | null} image The parameter of an image.
+ * @property {"kernel" | "program"} taker What takes it, in messages.
  */
 /**
  * A block of scalars that a call may give as one record, in place of the arguments. `pack` returns the content of the block.
@@ -246,8 +247,8 @@ export function launchedBlock(description, text, entry, known) {
  * @param {Pick<Argument, "number" | "name" | "type" | "written">} given
  * @returns {Argument}
  */
-function argument(given) {
-  return { ...given, kind: "buffer", struct: false, unit: 1, size: 0, least: 4, spot: null, block: 0, offset: 0, pack: null, image: null };
+export function argument(given) {
+  return { ...given, kind: "buffer", struct: false, unit: 1, size: 0, least: 4, spot: null, block: 0, offset: 0, pack: null, image: null, taker: "kernel" };
 }
 
 /**

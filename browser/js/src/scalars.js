@@ -132,6 +132,20 @@ export function halfOf(value) {
   return sign | Math.min(steps + (near + 14) * 1024, 0x7c00);
 }
 
+/**
+ * Return a number as the value that it has in a type of floats, to nearest, ties to even.
+ * @param {string} type
+ * @param {number} value
+ */
+export function rounded(type, value) {
+  if (type === "float64" || !Number.isFinite(value) || !value) return value;
+  if (type === "float32") return Math.fround(value);
+  const [digits, least] = type === "float16" ? [11, -14] : [8, -126];
+  const unit = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value))), least) - digits + 1);
+  const [floor, rest] = [Math.floor(value / unit), (value / unit) % 1];
+  return (floor + (Math.abs(rest) === 0.5 ? Math.abs(floor % 2) : Math.round(value / unit) - floor)) * unit;
+}
+
 /** @param {unknown} value */
 function booleanOf(value) {
   if (value === true || value === 1 || value === 1n) return true;
@@ -153,7 +167,7 @@ function wholeOf(value, name, low, high) {
 }
 
 /** @param {unknown} value */
-function realOf(value) {
+export function realOf(value) {
   if (typeof value === "number") return value;
   if (typeof value === "bigint" || typeof value === "boolean") return Number(value);
   throw new ConversionError(`${describeValue(value)} is not a number`);

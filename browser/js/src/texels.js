@@ -1,6 +1,6 @@
 // The numbers and the pictures of which images are made, and their checks.
 
-import { TYPED_ARRAYS } from "./dtypes.js";
+import { parseDtype, TYPED_ARRAYS } from "./dtypes.js";
 import { ArgumentError } from "./errors.js";
 import { IMAGE_FORMATS } from "./formats.js";
 import { didYouMean } from "./near.js";
@@ -67,7 +67,7 @@ export function numbersOf(method, source) {
 export function arrayOf(dtype, buffer) {
   const name = Object.keys(TYPED_ARRAYS).find((each) => TYPED_ARRAYS[each] === dtype) ?? "";
   const known = /** @type {Record<string, new (buffer: ArrayBuffer) => Texels>} */ (/** @type {unknown} */ (globalThis));
-  return new (known[name] ?? Uint16Array)(buffer);
+  return new (known[name] ?? (parseDtype(dtype)?.bits === 16 ? Uint16Array : Uint8Array))(buffer);
 }
 
 /** @param {readonly unknown[]} parts */

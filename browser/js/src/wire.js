@@ -61,6 +61,7 @@ export function decode(kind, data, repeats = []) {
   /** @type {Contents} */
   const result = { format: "", functions: new Map(), code: null, shaders: new Map(), constants: new Map(), symbols: new Map() };
   const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
+  reader.wholes = kind === "program";
   if (repeats.length && (kind === "const_loader" || (spec && !spec.fields.includes("shaders")))) {
     throw reader.error("repeats, which only shaders have");
   }

@@ -49,6 +49,14 @@ const commands = {
   text: (selector) => page.locator(selector).innerText(),
   click: (selector) => page.locator(selector).click(),
   press: (key) => page.keyboard.press(key),
+  /** Press the mouse at the first point of the page, and move it over the others. */
+  async drag(points) {
+    for (const [number, [x, y]] of points.entries()) {
+      await page.mouse.move(x, y, { steps: 4 });
+      if (!number) await page.mouse.down();
+    }
+    await page.mouse.up();
+  },
   fill: (selector, value) => page.locator(selector).fill(value),
   select: (selector, value) => page.locator(selector).selectOption(value).then(() => null),
   files: (selector, paths) => page.locator(selector).setInputFiles(paths),

@@ -1,0 +1,448 @@
+// The arguments of a call of a program: by position and by name, their lengths, and the shapes of all arrays. Nothing here uses the device.
+
+import { argument } from "./plan.js";
+import { bufferBinding, hostArray, imageBinding } from "./arguments.js";
+import { ArgumentError, listNames, repr } from "./errors.js";
+import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
+import { didYouMean } from "./near.js";
+import { isInteger, unitOf } from "./programs.js";
+import { ConversionError, describeValue, isRecord, packerOf, realOf, rounded } from "./scalars.js";
+import { share } from "./temporaries.js";
+import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
+
+/** @import { Expression } from "./expressions.js" */
+/** @import { Image } from "./images.js" */
+/** @import { Encode } from "./launch.js" */
+/** @import { Param } from "./interface.js" */
+/** @import { Declared, Program, Scalar } from "./programs.js" */
+
+/** Returns the error for a text and an argument. @typedef {(text: string, argument?: string) => ArgumentError} Refuse */
+/**
+ * An array of a call: the bytes of the host, a binding of a device buffer, an image of the device, or a picture. `bytes` are its size, and
+ * `extent` the height and the width of an image or a picture.
+ * @typedef {object} Taken
+ * @property {Declared} declared
+ * @property {Uint8Array | null} host
+ * @property {GPUBufferBinding | null} binding
+ * @property {Image | GPUTexture | null} image
+ * @property {ImageData | ImageBitmap | null} picture
+ * @property {number} bytes
+ * @property {[number, number] | null} extent
+ */
+/** @typedef {{ taken: Map<string, Taken>, scalars: Map<string, number | bigint | boolean>, lengths: Map<string, bigint>, given: Map<string, unknown> }} Arguments */
+
+/**
+ * What a call has beside its arguments, for lengths and for which arrays the host gives. `cleared` has the arrays that are zero when the
+ * first step uses them, `launches` encode the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
+ * @typedef {{ shapes: Shapes, cleared: Set<string>, launches: Encode[], key: unknown[], owned: GPUBuffer[] }} Plan
+ */
+
+/** Options of a kernel's launch, and Python's word for shared memory. */
+const LAUNCH = ["grid", "threads", "block", "shared_memory"];
+
+/**
+ * Return the error of a program.
+ * @param {string} description
+ * @param {string} name
+ * @returns {Refuse}
+ */
+export function refuser(description, name) {
+  return (text, argument = "") => new ArgumentError(`${description}: ${text}`, { kind: "webgpu", function: name, argument });
+}
+
+/**
+ * Check the arguments of a call, and return them by name.
+ * @param {Program} program
+ * @param {readonly unknown[]} args By position; a record behind them has more by name.
+ * @param {GPUDevice} device
+ * @param {boolean} bound
+ * @param {Refuse} error
+ * @returns {Arguments}
+ */
+export function readArguments(program, args, device, bound, error) {
+  const given = arrange(program, args, error);
+  /** @type {Arguments} */
+  const result = { taken: new Map(), scalars: new Map(), lengths: new Map(), given };
+  for (const scalar of program.scalars) result.scalars.set(scalar.name, readScalar(scalar, given.get(scalar.name), error));
+  for (const name of program.lengthNames) {
+    if (!given.has(name)) continue;
+    const length = given.get(name);
+    if (typeof length !== "bigint" && !Number.isSafeInteger(length)) throw error(`the length ${repr(name)} is an integer, got ${describeValue(length)}`, name);
+    result.lengths.set(name, BigInt(/** @type {number} */ (length)));
+  }
+  for (const declared of program.arrays("input", "update", "output", "state")) {
+    const value = given.get(declared.name);
+    if (declared.role === "output" && (value === undefined || value === null)) continue;
+    try {
+      result.taken.set(declared.name, take(declared, value, device, bound));
+    } catch (problem) {
+      throw problem instanceof ConversionError ? error(`the argument ${repr(declared.name)} ${problem.message}`, declared.name) : problem;
+    }
+  }
+  checkOverlaps([...result.taken.values()], error);
+  return result;
+}
+
+/**
+ * @param {Program} program
+ * @param {readonly unknown[]} args
+ * @param {Refuse} error
+ */
+function arrange(program, args, error) {
+  const names = program.parameters.map(({ name }) => name);
+  const [outputs, states] = [program.arrays("output"), program.arrays("state")].map((arrays) => arrays.map(({ name }) => name));
+  const last = args.at(-1);
+  const isBinding = isRecord(last) && typeof last.buffer === "object" && !names.includes("buffer");
+  const named = isRecord(last) && !isBinding ? { ...last } : {};
+  const byPosition = isRecord(last) && !isBinding ? args.slice(0, -1) : args;
+  if (states?.length) {
+    Object.assign(named, stateOf(states, named, error));
+    delete named.state;
+  }
+  if (byPosition.length > names.length) {
+    throw error(`it takes ${names.length} arguments by position, ${listNames(names)}; ${byPosition.length} given`);
+  }
+  const values = new Map(byPosition.map((value, at) => [String(names[at]), value]));
+  for (const [name, value] of Object.entries(named)) {
+    if (values.has(name)) throw error(`the argument ${repr(name)} is given by position and by name`, name);
+    if (![...names, ...(outputs ?? []), ...(states ?? []), ...program.lengthNames].includes(name)) {
+      const why = "the steps of a program have their own, which follow from the shapes and the scalars of the call";
+      if (LAUNCH.includes(name)) throw error(`it takes no ${name}: ${why}`, name);
+      const known = [...names, ...(outputs ?? [])];
+      throw error(`it has no argument ${repr(name)}; it has ${listNames(known)}${didYouMean(name, known)}`, name);
+    }
+    values.set(name, value);
+  }
+  for (const { name, value } of program.scalars) if (!values.has(name) && value !== null) values.set(name, value);
+  const missing = names.filter((name) => !values.has(name));
+  if (missing.length) throw error(`it also needs ${listNames(missing)}`, missing[0]);
+  return values;
+}
+
+/**
+ * Return the arrays of the state that a call gives.
+ * @param {string[]} states
+ * @param {Record<string, unknown>} named
+ * @param {Refuse} error
+ */
+function stateOf(states, named, error) {
+  const { state } = named;
+  if (state === undefined || state === null) {
+    throw error(`it has a state, ${listNames(states)}: s = await f.state() makes it, and f(…, { state: s }) uses it`, "state");
+  }
+  if (!isRecord(state) || states.some((each) => !(each in state))) {
+    const got = isRecord(state) ? listNames(Object.keys(state)) : describeValue(state);
+    throw error(`state takes what f.state() returns, arrays by name: ${listNames(states)}; got ${got}`, "state");
+  }
+  const alone = states.find((each) => each in named);
+  if (alone) throw error(`${repr(alone)} is of the state, which state gives`, alone);
+  return Object.fromEntries(states.map((each) => [each, state[each]]));
+}
+
+/**
+ * Return a scalar of a call, rounded to its type.
+ * @param {Scalar} scalar
+ * @param {unknown} value
+ * @param {Refuse} error
+ * @returns {number | bigint | boolean}
+ */
+function readScalar({ name, type }, value, error) {
+  try {
+    (packerOf(type, 0) ?? realOf)(value);
+    if (isInteger(type)) return BigInt(/** @type {bigint} */ (value));
+    return type === "bool" ? Boolean(value) : rounded(type, realOf(value));
+  } catch (problem) {
+    throw problem instanceof ConversionError ? error(`the argument ${repr(name)}: ${problem.message}`, name) : problem;
+  }
+}
+
+/**
+ * @param {Declared} declared
+ * @param {unknown} value
+ * @param {GPUDevice} device
+ * @param {boolean} bound
+ * @returns {Taken}
+ */
+function take(declared, value, device, bound) {
+  const { name, role, type, format, texel } = declared;
+  /** @type {Taken} */
+  const result = { declared, host: null, binding: null, image: null, picture: null, bytes: 0, extent: null };
+  const wanted = argument({ number: 0, name, type, written: role !== "input" });
+  Object.assign(wanted, { taker: "program", least: 0, unit: unitOf(declared) });
+  if (texel) {
+    if (isPicture(value) && PICTURE_FORMATS.includes(format) && !bound) return { ...result, picture: value, extent: [value.height, value.width] };
+    if (!ArrayBuffer.isView(value) || bound) {
+      wanted.image = /** @type {Param} */ ({ name, kind: "image", type: "2d", format, sample: texel.sample, access: "rw" });
+      const { handle } = imageBinding(wanted, value, device);
+      if (!("width" in handle)) throw new ConversionError("is a GPUTextureView, whose size is unknown; pass the GPUTexture");
+      const { width, height } = /** @type {GPUTexture} */ (handle);
+      return { ...result, image: /** @type {Image | GPUTexture} */ (value), extent: [height, width] };
+    }
+  }
+  const binding = texel ? null : bufferBinding(wanted, value, device);
+  if (binding) return { ...result, binding, bytes: Number(binding.size) };
+  const { bytes } = hostArray(wanted, value, bound, device);
+  return { ...result, host: bytes, bytes: bytes.length };
+}
+
+/**
+ * Throw ArgumentError if an array that the program writes has memory of another argument.
+ * @param {Taken[]} all
+ * @param {Refuse} error
+ */
+function checkOverlaps(all, error) {
+  const places = all.map(({ host, binding, image, declared }) => ({
+    declared,
+    memory: host?.buffer ?? binding?.buffer ?? (image && "handle" in image ? image.handle : image),
+    start: host?.byteOffset ?? binding?.offset ?? 0,
+    size: host?.length ?? binding?.size ?? 1,
+  }));
+  places.forEach((two, number) => {
+    for (const one of places.slice(0, number)) {
+      if (!one.memory || one.memory !== two.memory || (one.declared.role === "input" && two.declared.role === "input")) continue;
+      if (one.start >= two.start + two.size || two.start >= one.start + one.size) continue;
+      const text = `overlaps the argument ${repr(one.declared.name)}, and the program writes to one of them; pass a copy of it`;
+      throw error(`the argument ${repr(two.declared.name)} ${text}`, two.declared.name);
+    }
+  });
+}
+
+/**
+ * Return the values of the names in shapes, from the sizes of the arrays, the constants, and the lengths that the call gives.
+ * @param {Program} program
+ * @param {Arguments} args
+ * @param {ReadonlyMap<string, readonly (number | bigint)[]>} constants The shapes of the constants.
+ * @param {Refuse} error
+ */
+export function bindLengths(program, { taken, scalars, lengths }, constants, error) {
+  /** @type {Map<string, bigint>} */
+  const values = new Map(lengths);
+  for (const { name, type } of program.scalars) if (isInteger(type)) values.set(name, /** @type {bigint} */ (scalars.get(name)));
+  const arrays = program.arrays("input", "update", "state").map((each) => /** @type {Taken} */ (taken.get(each.name)));
+  /** The shapes that are known, of images and constants. @type {[Declared, readonly (number | bigint)[]][]} */
+  const known = arrays.flatMap(({ declared, extent }) => (extent ? [[declared, extent]] : []));
+  for (const each of program.arrays("constant")) known.push([each, constants.get(each.name) ?? []]);
+  for (const [{ shape }, found] of known) {
+    shape.forEach((length, at) => {
+      if (typeof length === "string" && !values.has(length)) values.set(length, BigInt(found[at] ?? 0));
+    });
+  }
+  let open = arrays.filter(({ extent }) => !extent);
+  for (let count = NaN; count !== open.length; ) {
+    count = open.length;
+    open = open.filter((each) => !bindOne(each, values, error));
+  }
+  for (const { declared: { name, shape }, bytes } of open) {
+    const unknown = [...new Set(shape.flatMap(namesIn))].filter((each) => !values.has(each));
+    throw error(`the argument ${repr(name)} of ${bytes} bytes leaves the lengths ${listNames(unknown)} open; give them by name: ${unknown[0]}: …`, name);
+  }
+  for (const [{ name, shape }, found] of known) {
+    valuesOf(name, shape, values, error).forEach((number, at) => {
+      if (number !== BigInt(found[at] ?? 0)) throw error(differs(name, found, at, /** @type {Expression} */ (shape[at]), number), name);
+    });
+  }
+  for (const { declared, bytes, host, extent } of arrays) if (!extent) checkSize(declared, bytes, Boolean(host), valuesOf(declared.name, declared.shape, values, error), error);
+  return values;
+}
+
+/**
+ * Give the one unknown name in the shape of an array its value. Return false if there are several, or one within an expression.
+ * @param {Taken} taken
+ * @param {Map<string, bigint>} values
+ * @param {Refuse} error
+ */
+function bindOne({ declared, bytes }, values, error) {
+  const { name, shape } = declared;
+  const unknown = new Set(shape.flatMap(namesIn).filter((each) => !values.has(each)));
+  if (!unknown.size) return true;
+  const [length = ""] = unknown;
+  const others = shape.filter((each) => each !== length);
+  const each = valuesOf(name, others.filter((one) => !namesIn(one).some((known) => unknown.has(known))), values, error).reduce((one, other) => one * other, 1n);
+  if (unknown.size > 1 || others.some((one) => namesIn(one).includes(length)) || each < 1n) return false;
+  const count = Math.floor(bytes / unitOf(declared) / Number(each));
+  const times = shape.length - others.length; // [n, n] is square
+  values.set(length, BigInt(times === 1 ? count : Math.floor(count ** (1 / times) + 1e-9)));
+  return true;
+}
+
+/**
+ * @param {string} name
+ * @param {Expression[]} shape
+ * @param {ReadonlyMap<string, bigint>} values
+ * @param {Refuse} error
+ */
+export function valuesOf(name, shape, values, error) {
+  try {
+    return shape.map((each) => evaluate(each, values));
+  } catch (problem) {
+    throw problem instanceof ExpressionError ? error(`the shape of ${repr(name)}: ${problem.message}`, name) : problem;
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {readonly (number | bigint)[]} found
+ * @param {number} at
+ * @param {Expression} expected
+ * @param {bigint} number
+ */
+function differs(name, found, at, expected, number) {
+  const text = expressionText(expected);
+  const value = text === String(number) ? "" : `, which is ${number}`;
+  return `the argument ${repr(name)} has the shape ${tuple(found)}; dimension ${at + 1} is ${found[at]}, and expected is ${text}${value}`;
+}
+
+/**
+ * Throw ArgumentError if an array has another number of elements than its shape. A device buffer is padded to 4 bytes.
+ * @param {Declared} declared
+ * @param {number} bytes
+ * @param {boolean} exact
+ * @param {readonly bigint[]} lengths
+ * @param {Refuse} error
+ */
+export function checkSize(declared, bytes, exact, lengths, error) {
+  const { name, role, shape } = declared;
+  const unit = unitOf(declared);
+  const count = Number(lengths.reduce((one, other) => one * other, 1n));
+  if (bytes === (exact ? count * unit : padded(count * unit)) && lengths.every((each) => each >= 0n)) return;
+  const found = [Math.floor(bytes / unit)];
+  if (role === "output") throw error(`the argument ${repr(name)} has ${found} elements, and the program returns ${tuple(lengths)}`, name);
+  if (shape.length === 1) throw error(differs(name, found, 0, /** @type {Expression} */ (shape[0]), /** @type {bigint} */ (lengths[0])), name);
+  const text = shape.map((each) => expressionText(each)).join(", ");
+  throw error(`the argument ${repr(name)} has ${found} elements, and expected are ${count}: its shape [${text}] is ${tuple(lengths)}`, name);
+}
+
+/**
+ * Return the bytes that an array takes on a device.
+ * @param {number} bytes
+ */
+export function padded(bytes) {
+  return Math.max(4, Math.ceil(bytes / 4) * 4);
+}
+
+/** The lengths of a program's outputs and temporaries, and the memory of what a call does not give. */
+export class Shapes {
+  /** The lengths of each output and temporary. @type {Map<string, number[]>} */
+  lengths = new Map();
+  /** The bytes of each. @type {Map<string, number>} */
+  bytes = new Map();
+  /** The number of the buffer, or of the image of its form, of each array in the memory that calls share. @type {Map<string, number>} */
+  numbers = new Map();
+  /** The bytes of the buffers. @type {number[]} */
+  sizes = [];
+  /** The images by format and shape. @type {Map<string, { format: string, shape: number[], count: number }>} */
+  images = new Map();
+
+  /**
+   * @param {Program} program
+   * @param {ReadonlyMap<string, readonly [number, number]>} lifetimes
+   * @param {ReadonlyMap<string, bigint>} values The values of the names.
+   * @param {GPUSupportedLimits} limits
+   * @param {Refuse} error
+   */
+  constructor(program, lifetimes, values, limits, error) {
+    this.values = values;
+    for (const [name, left, right] of program.requires) {
+      /** @type {[bigint, bigint]} */
+      let both;
+      try {
+        both = [evaluate(left, values), evaluate(right, values)];
+      } catch (problem) {
+        throw problem instanceof ExpressionError ? error(`requires: ${problem.message}`) : problem;
+      }
+      if (!COMPARISONS[name]?.(...both)) {
+        throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${both[0]} ${name} ${both[1]}`);
+      }
+    }
+    /** @type {Map<string, Map<string, number>>} */
+    const forms = new Map();
+    for (const array of program.arrays("output", "temporary")) {
+      const { name, role, format } = array;
+      const [lengths, bytes] = measure(array, values, limits, error);
+      this.lengths.set(name, lengths);
+      this.bytes.set(name, bytes);
+      if (!format || role !== "temporary") continue;
+      const form = `${format} ${lengths}`;
+      forms.set(form, (forms.get(form) ?? new Map()).set(name, bytes));
+      this.images.set(form, { format, shape: [...lengths].reverse(), count: 0 });
+    }
+    for (const [form, names] of forms) {
+      const [numbers, totals] = share(names, lifetimes);
+      for (const [name, number] of numbers) this.numbers.set(name, number);
+      /** @type {{ count: number }} */ (this.images.get(form)).count = totals.length;
+    }
+  }
+
+  /**
+   * Whether an array has no elements.
+   * @param {Declared} declared
+   */
+  isEmpty({ shape }) {
+    return shape.some((each) => evaluate(each, this.values) === 0n);
+  }
+
+  /**
+   * Share the memory of arrays.
+   * @param {ReadonlyMap<string, number>} sizes
+   * @param {ReadonlyMap<string, readonly [number, number]>} lifetimes
+   */
+  place(sizes, lifetimes) {
+    const [numbers, totals] = share(sizes, lifetimes);
+    for (const [name, number] of numbers) this.numbers.set(name, number);
+    this.sizes = totals;
+  }
+}
+
+/**
+ * Return the lengths and the bytes of an array. Throw ArgumentError if it cannot have them.
+ * @param {Declared} array
+ * @param {ReadonlyMap<string, bigint>} values
+ * @param {GPUSupportedLimits} limits
+ * @param {Refuse} error
+ * @returns {[number[], number]}
+ */
+export function measure(array, values, limits, error) {
+  const { name, shape, format } = array;
+  const lengths = valuesOf(name, shape, values, error);
+  if (lengths.some((each) => each < 0n)) throw error(`the shape of ${repr(name)} is ${tuple(lengths)}, which has a negative length`, name);
+  if (format && lengths.includes(0n)) throw error(`the shape of the image ${repr(name)} is ${tuple(lengths)}; expected lengths of 1 or more`, name);
+  const unit = BigInt(unitOf(array));
+  if (lengths.reduce((one, other) => one * (other || 1n), unit) >= 2n ** 63n) {
+    throw error(`the array ${repr(name)} of shape ${tuple(lengths)} has more bytes than 64 bits can count`, name);
+  }
+  const bytes = lengths.reduce((one, other) => one * other, unit);
+  const problem = limitProblem(array, lengths, bytes, limits);
+  if (problem) throw error(problem, name);
+  return [lengths.map(Number), Number(bytes)];
+}
+
+/**
+ * Return the limit of a device that an array exceeds, as a sentence; "" for none.
+ * @param {Declared} array
+ * @param {readonly bigint[]} lengths
+ * @param {bigint} bytes
+ * @param {GPUSupportedLimits} limits
+ */
+function limitProblem({ name, format }, lengths, bytes, limits) {
+  /** @type {("maxTextureDimension2D" | "maxStorageBufferBindingSize" | "maxBufferSize")[]} */
+  const names = format ? ["maxTextureDimension2D"] : ["maxStorageBufferBindingSize", "maxBufferSize"];
+  const limit = names.find((each) => (format ? lengths : [bytes]).some((amount) => amount > limits[each]));
+  if (!limit) return "";
+  const what = format ? `the image ${repr(name)} has the shape ${tuple(lengths)}` : `the array ${repr(name)} has ${bytes} bytes`;
+  return `${what}, but the limit of this device is ${limits[limit]} (${limit})`;
+}
+
+/**
+ * Throw the first limit of a device that an array of fixed size exceeds.
+ * @param {Program} program
+ * @param {GPUSupportedLimits} limits
+ */
+export function fixedProblem(program, limits) {
+  for (const array of program.arrays()) {
+    if (!array.shape.every((each) => typeof each === "bigint")) continue;
+    const lengths = /** @type {bigint[]} */ (array.shape);
+    const problem = limitProblem(array, lengths, lengths.reduce((one, other) => one * other, BigInt(unitOf(array))), limits);
+    if (problem) return problem;
+  }
+  return "";
+}

@@ -1,0 +1,628 @@
+// A program on one device: its kernels are compiled, and each call is one pass over its steps.
+
+import { chosenDevice, newBuffer, readBack, runGuarded, Usage, writeBytes } from "./device.js";
+import { DeviceNotFoundError, FormatError, FunctionNotFoundError, LaunchError, listNames, quoteName, repr, DevmodError } from "./errors.js";
+import { evaluate, ExpressionError, namesIn } from "./expressions.js";
+import { bindStep, KernelFunction } from "./function.js";
+import { newImage, newSampler, writeImage } from "./images.js";
+import { Launch } from "./launch.js";
+import { didYouMean } from "./near.js";
+import { label } from "./plan.js";
+import { bindLengths, checkSize, fixedProblem, measure, padded, readArguments, refuser, Shapes, valuesOf } from "./programcall.js";
+import { checkKernels, checkNames } from "./programchecks.js";
+import { isArray, nameOf, readProgram, unitOf, View } from "./programs.js";
+import { Memory, memoryOf } from "./temporaries.js";
+import { arrayOf, tuple } from "./texels.js";
+
+/** @import { Module } from "./bundle.js" */
+/** @import { Expression } from "./expressions.js" */
+/** @import { Image } from "./images.js" */
+/** @import { Interface, Param } from "./interface.js" */
+/** @import { Encode } from "./launch.js" */
+/** @import { Arguments, Plan } from "./programcall.js" */
+/** @import { Declared, Given, Program, Step } from "./programs.js" */
+/** @import { Constant, FunctionInfo } from "./wire.js" */
+
+/** A result of a program: a typed array, or on the device a buffer or an image; or what the call gave for it. @typedef {any} Result */
+/** What a step is given for an array. @typedef {{ buffer: GPUBuffer, offset: number, size: number } | Image | GPUTexture} Resource */
+/**
+ * A program, ready to be called on one device: `const { y } = await f(x)`. The arguments are in the order of `names`, or in a record by
+ * name, which may also have outputs, the `state`, and lengths.
+ * @typedef {((...args: unknown[]) => Promise<Record<string, Result>>) & ProgramMembers} ProgramFunction
+ */
+/**
+ * @typedef {object} ProgramMembers
+ * @property {FunctionInfo} info Its declarations.
+ * @property {GPUDevice} device
+ * @property {readonly string[]} names The arguments in their order.
+ * @property {(...args: unknown[]) => Promise<Launch>} bind Check and bind the arguments once: all arrays are on the device, and the outputs are given.
+ * @property {(lengths?: Record<string, number>) => Promise<Record<string, GPUBuffer>>} state Return new arrays for its state, with their first values.
+ */
+
+/** The number of shapes whose launches a program keeps. */
+const MOST_PLANS = 64;
+/** The constants on devices: several programs have them. @type {WeakMap<Constant, WeakMap<GPUDevice, GPUBuffer>>} */
+const uploaded = new WeakMap();
+/** Writes zeros to an array within a pass. */
+const CLEAR = `@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64) fn clear(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) blocks: vec3u) {
+  for (var i = id.x; i < arrayLength(&y); i += blocks.x * 64) { y[i] = 0; }
+}`;
+const CLEAR_PARAM = { name: "y", kind: "buffer", type: "uint32", access: "w", at: [0, 0], align: 0, size: 0, members: [], least: 4, format: "", sample: "", pack: [] };
+const CLEAR_INFO = /** @type {FunctionInfo} */ (/** @type {unknown} */ ({
+  name: "clear", argTypes: ["handle"], launchParamTags: [], argExtraTags: [],
+  interface: { params: [CLEAR_PARAM], blocks: [], block: [64, 1, 1], needs: [], subgroup: null, extra: {} },
+}));
+/** @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
+const compiled = new WeakMap();
+
+/**
+ * Return a program of the first module that has it and whose kernels the device can run.
+ * @param {string} name
+ * @param {Module[]} modules
+ * @param {GPUDevice} [on]
+ * @returns {Promise<ProgramFunction>}
+ */
+export async function makeProgram(name, modules, on) {
+  const device = await chosenDevice(on, `the webgpu program ${repr(name)}`);
+  const reasons = [];
+  for (const module of modules) {
+    try {
+      return await fromModule(name, module, device);
+    } catch (error) {
+      if (!(error instanceof DeviceNotFoundError)) throw error;
+      reasons.push(error.message);
+    }
+  }
+  const lines = reasons.map((reason, number) => `\n  ${number + 1}. webgpu: ${reason}`).join("");
+  throw new DeviceNotFoundError(`the program ${quoteName(name)} cannot run here:${lines}`, { kind: "program", function: name });
+}
+
+/**
+ * @param {string} name
+ * @param {Module} module
+ * @param {GPUDevice} device
+ */
+async function fromModule(name, module, device) {
+  const contents = await module.contents();
+  const info = contents?.functions.get(name);
+  if (!contents || !info) throw new FunctionNotFoundError(`the module has no program ${quoteName(name)}`, { kind: "program", function: name });
+  if (contents.format !== "steps1") {
+    throw new FormatError(`the programs have the format ${quoteName(contents.format)}, which a newer devmod-webgpu runs`, { kind: "program" });
+  }
+  const needs = info.interface?.needs ?? [];
+  if (needs.length) throw new DeviceNotFoundError(`it needs ${listNames(needs)}, which a newer devmod-webgpu has`, { kind: "webgpu", function: name });
+  const program = readProgram(name, info, contents.shaders.get(name));
+  checkNames(program);
+  const candidates = candidatesOf(program, module);
+  const found = await Promise.all([...candidates].map(([kernel, owners]) => firstBuilt(kernel, owners, device)));
+  const kernels = new Map(found.map(([f]) => [f.name, f]));
+  checkKernels(program, new Map(found.map(([f, label]) => [f.name, { label, interface: f.info.interface }])));
+  const problem = fixedProblem(program, device.limits);
+  if (problem) throw new DeviceNotFoundError(`it cannot run on this device: ${problem}`, { kind: "webgpu", function: name });
+  const constants = await constantsOf(program, module);
+  const clear = await KernelFunction.make("clear", CLEAR_INFO, CLEAR, compiled, device);
+  const run = new Runner(program, device, kernels, constants, clear);
+  const call = (/** @type {unknown[]} */ ...args) => run.call(args);
+  Object.defineProperty(call, "name", { value: name });
+  const bind = (/** @type {unknown[]} */ ...args) => run.bind(args);
+  return Object.assign(call, { info, device, names: program.parameters.map((each) => each.name), bind, state: run.state.bind(run) });
+}
+
+/**
+ * Return the candidates of each kernel of a program.
+ * @param {Program} program
+ * @param {Module} module
+ */
+function candidatesOf(program, module) {
+  const owners = module.imports.filter(({ kind }) => kind !== "const_loader").map((each) => (each.kind === "bundle" ? leavesOf(each) : [each]));
+  return new Map(program.kernels.map((kernel) => {
+    const having = owners.map((each) => each.filter(({ functionNames }) => functionNames.includes(kernel))).filter((each) => each.length);
+    if (having.length !== 1) {
+      const text = `${quoteName(kernel)}, which ${having.length ? "more than one import" : "no import"} of its module has`;
+      throw new FormatError(`the program ${quoteName(program.name)} launches ${text}`, { kind: "program", function: program.name });
+    }
+    return [kernel, /** @type {Module[]} */ (having[0]).filter(({ kind }) => kind === "webgpu")];
+  }));
+}
+
+/**
+ * @param {Module} bundle
+ * @returns {Module[]}
+ */
+function leavesOf(bundle) {
+  return [...new Set(bundle.imports.flatMap((each) => (each.kind === "bundle" ? leavesOf(each) : [each])))];
+}
+
+/**
+ * Return the first candidate of a kernel that a device can run, and its name in a message.
+ * @param {string} kernel
+ * @param {Module[]} modules
+ * @param {GPUDevice} device
+ * @returns {Promise<[KernelFunction, string]>}
+ */
+async function firstBuilt(kernel, modules, device) {
+  let first = `its kernel ${quoteName(kernel)} has no candidate of this kind`;
+  for (const module of modules) {
+    try {
+      return [await module.getFunction(kernel, { device }), `webgpu/${module.format || "wgsl"}`];
+    } catch (error) {
+      if (!(error instanceof DeviceNotFoundError)) throw error;
+      if (module === modules[0]) first = `its kernel ${quoteName(kernel)}: ${error.message}`;
+    }
+  }
+  throw new DeviceNotFoundError(first, { kind: "webgpu" });
+}
+
+/**
+ * Return the constants of a program by name.
+ * @param {Program} program
+ * @param {Module} module
+ */
+async function constantsOf(program, module) {
+  const wanted = program.arrays("constant");
+  const loaders = wanted.length ? await Promise.all(module.imports.filter(({ kind }) => kind === "const_loader").map((each) => each.contents())) : [];
+  return new Map(wanted.map(({ name, type, shape }) => {
+    const values = loaders.flatMap((each) => each?.constants.get(name) ?? []);
+    const [value] = values;
+    if (value && values.length === 1 && value.type === type && value.shape.length === shape.length) return [name, value];
+    const what = value && `${quoteName(name)} is an array of ${value.type} of ${value.shape.length} dimensions; declared is ${type} of ${shape.length}`;
+    const none = loaders.length ? "the const_loader has no constant" : "the module of the kernels has no const_loader with";
+    const problem = values.length > 1 ? `several const_loaders have ${quoteName(name)}, as those of merged files` : (what ?? `${none} ${quoteName(name)}`);
+    throw new FormatError(`the program ${quoteName(program.name)}: constants: ${problem}`, { kind: "program", function: program.name, argument: name });
+  }));
+}
+
+/** The calls of one program on one device. */
+class Runner {
+  #program;
+  #device;
+  #kernels;
+  #constants;
+  #clear;
+  #lifetimes;
+  #error;
+  #shapesOfConstants;
+  /** The names in expressions, by which the shapes and the launches differ. */
+  #sizes;
+  /** @type {Map<string, Plan>} */
+  #plans = new Map();
+  /** @type {Map<string, ReturnType<typeof newSampler>>} */
+  #samplers = new Map();
+
+  /**
+   * @param {Program} program
+   * @param {GPUDevice} device
+   * @param {Map<string, KernelFunction>} kernels
+   * @param {Map<string, Constant>} constants
+   * @param {KernelFunction} clear
+   */
+  constructor(program, device, kernels, constants, clear) {
+    this.#program = program;
+    this.#device = device;
+    this.#kernels = kernels;
+    this.#constants = constants;
+    this.#clear = clear;
+    this.#lifetimes = program.lifetimes();
+    this.description = `the webgpu program ${repr(program.name)}`;
+    this.#error = refuser(this.description, program.name);
+    this.#shapesOfConstants = new Map([...constants].map(([name, { shape }]) => [name, shape]));
+    const dims = program.steps.flatMap(({ grid, threads, block, args }) => [grid, threads, block, [...args.values()].filter(Array.isArray)]);
+    const shapes = program.arrays().map(({ shape }) => shape);
+    this.#sizes = new Set([...program.lengthNames, ...[...dims, ...shapes, ...program.requires.map((each) => each.slice(1))].flat().flatMap(namesIn)]);
+    for (const { name, filter, address } of /** @type {any[]} */ ([...program.declared.values()].filter(({ role }) => role === "sampler"))) {
+      if (address === "border") throw new DeviceNotFoundError(`its sampler ${quoteName(name)} has the address mode 'border', which WebGPU does not support`);
+      this.#samplers.set(name, newSampler(device, filter, address));
+    }
+  }
+
+  /**
+   * Run the program.
+   * @param {unknown[]} args
+   */
+  async call(args) {
+    const device = this.#device;
+    const read = readArguments(this.#program, args, device, false, this.#error);
+    const { taken } = read;
+    const isOnDevice = [...taken.values()].some(({ binding, image, declared }) => (binding || image) && declared.role !== "state");
+    const plan = this.#plan(read, !isOnDevice);
+    this.#checkOutputs(read, plan.shapes);
+    /** @type {(GPUBuffer | Image)[]} */
+    const owned = [];
+    try {
+      const queued = await runGuarded(device, this.description, () => this.#queue(read, plan, !isOnDevice, owned));
+      return await this.#results(read, !isOnDevice, queued);
+    } finally {
+      for (const each of owned) each.destroy(); // the device destroys it after the queued work
+    }
+  }
+
+  /**
+   * Check and bind the arguments once. The launch has its own temporaries.
+   * @param {unknown[]} args
+   */
+  async bind(args) {
+    const read = readArguments(this.#program, args, this.#device, true, this.#error);
+    const missing = this.#program.arrays("output").map(({ name }) => name).filter((name) => !read.taken.has(name));
+    if (missing.length) throw this.#error(`bind needs its outputs by name: ${listNames(missing)}`, missing[0]);
+    const plan = this.#newPlan(bindLengths(this.#program, read, this.#shapesOfConstants, this.#error), read, false);
+    this.#checkOutputs(read, plan.shapes);
+    /** @type {(GPUBuffer | Image)[]} */
+    const owned = [];
+    const encode = await runGuarded(this.#device, this.description, () => {
+      const memory = new Memory(this.#device);
+      const resources = this.#resources(read, plan, memory, owned, false);
+      owned.push(...memory.all);
+      const launches = this.#launches(read, plan, resources);
+      owned.push(...plan.owned);
+      const all = (/** @type {GPUComputePassEncoder} */ pass) => launches.forEach((each) => each(pass));
+      // Encoded once without a submission, so that validation errors are thrown here and not at a launch.
+      encoded(this.#device, all).finish();
+      return all;
+    });
+    return new Launch(this.#device, this.description, encode, owned);
+  }
+
+  /**
+   * Return new arrays for the state.
+   * @param {Record<string, number>} [lengths]
+   */
+  async state(lengths = {}) {
+    const states = this.#program.arrays("state");
+    const fixed = this.#program.arrays("constant").flatMap(({ shape }) => shape);
+    const names = [...new Set(states.flatMap(({ shape }) => shape.flatMap(namesIn)))].filter((name) => !fixed.includes(name));
+    if (!states.length) throw this.#error("it has no state", "state");
+    const unknown = Object.keys(lengths).find((each) => !names.includes(each));
+    if (unknown) throw this.#error(`its state has no length ${repr(unknown)} to give${didYouMean(unknown, names)}`, unknown);
+    const missing = names.filter((each) => !(each in lengths));
+    if (missing.length) throw this.#error(`its state also needs ${listNames(missing)}: f.state({ ${missing[0]}: … })`, missing[0]);
+    const values = new Map(Object.entries(lengths).map(([name, value]) => [name, BigInt(value)]));
+    for (const { name, shape } of this.#program.arrays("constant")) {
+      shape.forEach((each, at) => typeof each === "string" && !values.has(each) && values.set(each, BigInt(this.#constants.get(name)?.shape[at] ?? 0)));
+    }
+    return runGuarded(this.#device, this.description, () => Object.fromEntries(states.map((each) => {
+      const [shape, bytes] = measure(each, values, this.#device.limits, this.#error);
+      const buffer = this.#device.createBuffer({ size: padded(bytes), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
+      const first = this.#constants.get(each.initial);
+      if (first && shape.some((length, at) => length !== Number(first.shape[at]))) {
+        throw this.#error(`the state ${repr(each.name)} has the shape ${tuple(shape)}, and ${repr(each.initial)} has ${tuple(first.shape)}`, each.name);
+      }
+      if (first) writeBytes(this.#device, buffer, first.data);
+      return [each.name, buffer];
+    })));
+  }
+
+  /**
+   * Return the plan of a call: a known one, or a new one.
+   * @param {Arguments} read
+   * @param {boolean} toHost Whether the outputs that are not given go to the host.
+   */
+  #plan(read, toHost) {
+    const values = bindLengths(this.#program, read, this.#shapesOfConstants, this.#error);
+    const modes = [...read.taken].map(([name, { host, bytes }]) => `${name} ${host ? bytes : ""}`);
+    const key = JSON.stringify([[...values].filter(([name]) => this.#sizes.has(name)).map(String).sort(), modes, toHost]);
+    const plan = this.#plans.get(key) ?? this.#newPlan(values, read, toHost);
+    this.#plans.delete(key);
+    this.#plans.set(key, plan); // the last used one is the last
+    for (const [first, oldest] of this.#plans) {
+      if (this.#plans.size <= MOST_PLANS) break;
+      oldest.owned.forEach((buffer) => buffer.destroy());
+      this.#plans.delete(first);
+    }
+    return plan;
+  }
+
+  /**
+   * @param {Map<string, bigint>} values
+   * @param {Arguments} read
+   * @param {boolean} toHost
+   * @returns {Plan}
+   */
+  #newPlan(values, { taken }, toHost) {
+    const program = this.#program;
+    const shapes = new Shapes(program, this.#lifetimes, values, this.#device.limits, this.#error);
+    /** @type {Map<string, number>} */
+    const sizes = new Map();
+    const spans = new Map(this.#lifetimes);
+    /** The names that steps with threads write. @type {Set<string>} */
+    const written = new Set();
+    program.steps.forEach((step, number) => {
+      const { grid = [], threads = [] } = this.#dims(step, number, values);
+      if (![...grid, ...threads].includes(0n)) for (const name of this.#written(step)) written.add(name);
+    });
+    const cleared = new Set();
+    for (const { name, role, format, cleared: always } of program.arrays()) {
+      const { host, bytes = shapes.bytes.get(name) ?? 0 } = taken.get(name) ?? {};
+      if (format) continue;
+      const isNew = role === "temporary" || (role === "output" && !taken.has(name));
+      const isPlaced = role === "temporary" || host || (isNew && toHost);
+      if (always || (isNew && !written.has(name)) || (role === "temporary" && padded(bytes) !== bytes)) cleared.add(name);
+      const [first, last] = this.#lifetimes.get(name) ?? [0, 0];
+      if (isPlaced) sizes.set(name, padded(bytes));
+      // What the host gives is there before the first step, and what it gets after the last one.
+      if (isPlaced && role !== "temporary") spans.set(name, [role === "output" ? first : -1, role === "input" ? last : program.steps.length]);
+    }
+    shapes.place(sizes, spans);
+    return { shapes, cleared, launches: [], key: [], owned: [] };
+  }
+
+  /**
+   * Return the names that a step gives to parameters which its kernel may write.
+   * @param {Step} step
+   */
+  #written({ kernel, args }) {
+    const { params } = /** @type {Interface} */ (this.#kernels.get(kernel)?.info.interface);
+    return params.filter(({ access, kind }) => access !== "r" && (kind === "buffer" || kind === "image")).map(({ name }) => nameOf(args.get(name)));
+  }
+
+  /**
+   * Check the outputs that a call gives.
+   * @param {Arguments} read
+   * @param {Shapes} shapes
+   */
+  #checkOutputs({ taken }, { lengths }) {
+    for (const { declared, extent, bytes, host } of taken.values()) {
+      const { name, role } = declared;
+      const wanted = lengths.get(name) ?? [];
+      if (role !== "output") continue;
+      if (!extent) checkSize(declared, bytes, Boolean(host), wanted.map(BigInt), this.#error);
+      else if (String(extent) !== String(wanted)) throw this.#error(`the argument ${repr(name)} has the shape ${tuple(extent)}, and the program returns ${tuple(wanted)}`, name);
+    }
+  }
+
+  /**
+   * Return what steps use, by name: the memory of the host's arrays, of temporaries and of new outputs, what the call gives, and constants.
+   * @param {Arguments} read
+   * @param {Plan} plan
+   * @param {Memory} memory
+   * @param {(GPUBuffer | Image)[]} owned Receives what is destroyed after the call.
+   * @param {boolean} toHost
+   */
+  #resources({ taken }, { shapes }, memory, owned, toHost) {
+    const device = this.#device;
+    const buffers = memory.take(shapes.sizes);
+    const images = new Map([...shapes.images].map(([form, { format, shape, count }]) => [form, memory.images(format, shape, count)]));
+    /** @type {Map<string, Resource>} */
+    const result = new Map();
+    for (const declared of this.#program.arrays()) {
+      const { name, role, format } = declared;
+      const { host = null, binding, image, picture, extent } = taken.get(name) ?? {};
+      const lengths = shapes.lengths.get(name) ?? [];
+      const number = shapes.numbers.get(name);
+      const bytes = host?.length ?? shapes.bytes.get(name) ?? 0;
+      if (binding || image) result.set(name, /** @type {Resource} */ (binding ?? image));
+      else if (role === "constant") result.set(name, this.#constant(name));
+      else if (format && role === "temporary") {
+        const found = images.get(`${format} ${lengths}`)?.[number ?? 0];
+        if (found) result.set(name, found);
+      } else if (format) {
+        const [height = 1, width = 1] = extent ?? (role === "output" ? lengths : valuesOf(name, declared.shape, shapes.values, this.#error).map(Number));
+        const made = newImage(device, [width, height], format);
+        if (role !== "output" || toHost || host) owned.push(made);
+        if (role !== "output") writeImage(made, /** @type {any} */ (picture ?? host));
+        result.set(name, made);
+      } else if (number !== undefined) {
+        const buffer = /** @type {GPUBuffer} */ (buffers[number]);
+        if (host && role !== "output") writeBytes(device, buffer, host.length ? host : new Uint8Array(256));
+        result.set(name, { buffer, offset: 0, size: padded(bytes) });
+      } else if (role === "output") {
+        const buffer = device.createBuffer({ size: padded(bytes), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
+        result.set(name, { buffer, offset: 0, size: buffer.size });
+      }
+    }
+    return result;
+  }
+
+  /** @param {string} name */
+  #constant(name) {
+    const constant = /** @type {Constant} */ (this.#constants.get(name));
+    const known = uploaded.get(constant) ?? new WeakMap();
+    uploaded.set(constant, known);
+    const buffer = known.get(this.#device) ?? newBuffer(this.#device, constant.data.length);
+    if (!known.has(this.#device)) writeBytes(this.#device, buffer, constant.data);
+    known.set(this.#device, buffer);
+    return { buffer, offset: 0, size: padded(constant.data.length) };
+  }
+
+  /**
+   * Write the arrays of the host, queue the launches, and the copies of what goes to the host.
+   * @param {Arguments} read
+   * @param {Plan} plan
+   * @param {boolean} toHost
+   * @param {(GPUBuffer | Image)[]} owned
+   */
+  #queue(read, plan, toHost, owned) {
+    const device = this.#device;
+    const memory = memoryOf(device);
+    memory.trim();
+    const resources = this.#resources(read, plan, memory, owned, toHost);
+    /** @type {unknown[]} */
+    const key = [...read.scalars.values()];
+    for (const each of resources.values()) key.push(...("buffer" in each ? [each.buffer, each.offset, each.size] : [each]));
+    if (key.length !== plan.key.length || key.some((each, at) => !Object.is(each, plan.key[at]))) {
+      plan.owned.forEach((buffer) => buffer.destroy());
+      Object.assign(plan, { key: [], owned: [] });
+      plan.launches = this.#launches(read, plan, resources);
+      plan.key = key;
+    }
+    const encoder = encoded(device, (pass) => plan.launches.forEach((each) => each(pass)));
+    /** @type {{ name: string, at: number, size: number }[]} */
+    const reads = [];
+    let total = 0;
+    for (const { name, role, format } of this.#program.arrays("output", "update")) {
+      const host = read.taken.get(name)?.host;
+      if (format || !resources.has(name) || !(host || (role === "output" && toHost && !read.taken.has(name)))) continue;
+      const size = host?.length ?? plan.shapes.bytes.get(name) ?? 0;
+      reads.push({ name, at: total, size });
+      total += padded(size);
+    }
+    if (!total) return { reads, resources, staging: null, submitted: device.queue.submit([encoder.finish()]) };
+    const staging = device.createBuffer({ size: total, usage: Usage.MAP_READ | Usage.COPY_DST });
+    owned.push(staging);
+    for (const { name, at, size } of reads) {
+      encoder.copyBufferToBuffer(/** @type {{ buffer: GPUBuffer }} */ (resources.get(name)).buffer, 0, staging, at, padded(size));
+    }
+    return { reads, resources, staging, submitted: device.queue.submit([encoder.finish()]) };
+  }
+
+  /**
+   * Copy to the host what goes there, and return the outputs.
+   * @param {Arguments} read
+   * @param {boolean} toHost
+   * @param {{ reads: { name: string, at: number, size: number }[], resources: Map<string, Resource>, staging: GPUBuffer | null }} queued
+   */
+  async #results({ taken, given }, toHost, { reads, resources, staging }) {
+    const mapped = staging && (await readBack(this.#device, this.description, staging));
+    /** @type {Map<string, Uint8Array<ArrayBuffer>>} */
+    const bytes = new Map(reads.map(({ name, at, size }) => [name, /** @type {Uint8Array<ArrayBuffer>} */ (mapped?.slice(at, at + size))]));
+    for (const { name, role, format } of this.#program.arrays("output", "update")) {
+      const image = resources.get(name);
+      if (!format || !(taken.get(name)?.host || (role === "output" && toHost && !taken.has(name)))) continue;
+      const numbers = await /** @type {Image} */ (image).read();
+      bytes.set(name, new Uint8Array(/** @type {ArrayBuffer} */ (numbers.buffer)));
+    }
+    for (const [name, found] of bytes) {
+      const host = taken.get(name)?.host;
+      if (host && host.length !== found.length) {
+        throw new LaunchError(`${this.description}: an array was transferred or resized while the program ran, so its results cannot be copied back`, { kind: "webgpu" });
+      }
+      host?.set(found);
+    }
+    return Object.fromEntries(this.#program.arrays("output").map(({ name, type }) => {
+      if (taken.has(name)) return [name, given.get(name)];
+      const found = bytes.get(name);
+      const resource = resources.get(name);
+      return [name, found ? arrayOf(type, found.buffer) : resource && "buffer" in resource ? resource.buffer : resource];
+    }));
+  }
+
+  // -- the steps
+
+  /**
+   * Return what encodes the launches.
+   * @param {Arguments} read
+   * @param {Plan} plan
+   * @param {Map<string, Resource>} resources
+   */
+  #launches(read, plan, resources) {
+    const most = this.#device.limits.maxComputeWorkgroupsPerDimension;
+    const cleared = new Set(plan.cleared);
+    /** @type {(Encode | null)[]} */
+    const result = [];
+    this.#program.steps.forEach((step, number) => {
+      for (const name of [...step.args.values()].map(nameOf)) {
+        const resource = resources.get(name);
+        if (!cleared.delete(name) || !resource || !("buffer" in resource)) continue;
+        result.push(bindStep(this.#clear, [resource], { grid: Math.min(Math.ceil(resource.size / 256), most) }, plan.owned));
+      }
+      const f = /** @type {KernelFunction} */ (this.#kernels.get(step.kernel));
+      const { params } = /** @type {Interface} */ (f.info.interface);
+      const values = params.map((param) => this.#argument(step, number, param, read, plan.shapes, resources));
+      const { grid, threads, block } = this.#dims(step, number, plan.shapes.values);
+      const options = /** @type {any} */ ({ ...(grid && { grid }), ...(threads && { threads }), ...(block && { block }) });
+      try {
+        result.push(bindStep(f, values, options, plan.owned));
+      } catch (error) {
+        throw error instanceof DevmodError ? this.#ofStep(error, step, number, params) : error;
+      }
+    });
+    return /** @type {Encode[]} */ (result.filter(Boolean));
+  }
+
+  /**
+   * Return what a step gives for a parameter of its kernel.
+   * @param {Step} step
+   * @param {number} number
+   * @param {Param} param
+   * @param {Arguments} read
+   * @param {Shapes} shapes
+   * @param {Map<string, Resource>} resources
+   */
+  #argument(step, number, param, { scalars }, shapes, resources) {
+    const value = (/** @type {Given | undefined} */ given) => {
+      const name = nameOf(given);
+      const resource = resources.get(name);
+      if (!resource) return this.#samplers.get(name) ?? (name ? (scalars.get(name) ?? shapes.values.get(name)) : Array.isArray(given) ? this.#number(step, number, () => evaluate(/** @type {Expression} */ (given), shapes.values)) : given);
+      if (!("buffer" in resource)) return resource;
+      if (given instanceof View) {
+        const size = unitOf({ type: given.type, texel: null });
+        if (resource.size % size) throw this.#stepError(step, number, `${repr(name)} has ${resource.size} bytes, and each ${given.type} of '${given}' has ${size}`, name);
+      }
+      const isEmpty = resource.size === 4 && shapes.isEmpty(/** @type {Declared} */ (this.#program.declared.get(name)));
+      return isEmpty ? { ...resource, size: Math.max(4, Math.ceil(param.least / 4) * 4) } : resource;
+    };
+    const given = step.args.get(param.name);
+    if (given !== undefined || !param.members.length) return value(given);
+    return Object.fromEntries(param.members.map(({ name }) => [name, value(step.args.get(name))]));
+  }
+
+  /**
+   * Return the launch of a step; a part that it does not give is missing.
+   * @param {Step} step
+   * @param {number} number
+   * @param {ReadonlyMap<string, bigint>} values
+   * @returns {{ grid?: bigint[], threads?: bigint[], block?: bigint[] }}
+   */
+  #dims(step, number, values) {
+    const words = /** @type {const} */ (["grid", "threads", "block"]).filter((word) => step[word].length);
+    return this.#number(step, number, () => Object.fromEntries(words.map((word) => [word, step[word].map((each) => evaluate(each, values))])));
+  }
+
+  /**
+   * @template T
+   * @param {Step} step
+   * @param {number} number
+   * @param {() => T} make
+   */
+  #number(step, number, make) {
+    try {
+      return make();
+    } catch (error) {
+      throw error instanceof ExpressionError ? this.#stepError(step, number, error.message) : error;
+    }
+  }
+
+  /**
+   * @param {Step} step
+   * @param {number} number
+   * @param {string} text
+   * @param {string} [argument]
+   */
+  #stepError(step, number, text, argument) {
+    return this.#error(`step ${number + 1} (${repr(step.kernel)}): ${text}`, argument);
+  }
+
+  /**
+   * Put the program, the step, and the program's arrays into the message of a kernel.
+   * @param {DevmodError} error
+   * @param {Step} step
+   * @param {number} number
+   * @param {Param[]} params
+   */
+  #ofStep(error, step, number, params) {
+    let text = error.message;
+    params.forEach((param, at) => {
+      const given = step.args.get(param.name);
+      if (typeof given !== "string" || !isArray(this.#program.declared.get(given))) return;
+      const named = label({ number: at, name: param.name });
+      if (given !== param.name) text = text.replaceAll(named, `${named} (${repr(given)} of the program)`);
+      if (error.argument === param.name) error.argument = given;
+    });
+    error.message = `${this.description}, step ${number + 1}: ${text}`;
+    error.function = this.#program.name;
+    return error;
+  }
+}
+
+/**
+ * Return an encoder with one pass.
+ * @param {GPUDevice} device
+ * @param {Encode} encode
+ */
+function encoded(device, encode) {
+  const encoder = device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  encode(pass);
+  pass.end();
+  return encoder;
+}

@@ -1,0 +1,104 @@
+// The memory of temporaries: those that do not live at the same time share a buffer, by the rule of devmod in Python, and so do calls.
+
+import { newImage } from "./images.js";
+import { newBuffer } from "./device.js";
+
+/** @import { Image } from "./images.js" */
+
+/**
+ * Return the number of the buffer of each array, and the sizes of the buffers, the largest first.
+ * @param {ReadonlyMap<string, number>} sizes The bytes of each.
+ * @param {ReadonlyMap<string, readonly [number, number]>} lifetimes The first and the last step of each.
+ * @returns {[Map<string, number>, number[]]}
+ */
+export function share(sizes, lifetimes) {
+  /** The lifetimes in each buffer. @type {(readonly [number, number])[][]} */
+  const buffers = [];
+  /** @type {number[]} */
+  const totals = [];
+  const found = [...sizes].flatMap(([name, size]) => {
+    const span = lifetimes.get(name); // one that no step uses needs no memory
+    return span ? [{ name, size, span }] : [];
+  });
+  // In the order of their steps, those of one size take the fewest buffers.
+  found.sort((one, other) => other.size - one.size || one.span[0] - other.span[0] || one.span[1] - other.span[1] || (one.name < other.name ? -1 : 1));
+  const numbers = new Map(found.map(({ name, size, span: [first, last] }) => {
+    let number = buffers.findIndex((spans) => spans.every(([start, end]) => end < first || last < start));
+    if (number < 0) {
+      number = buffers.push([]) - 1;
+      totals.push(size);
+    }
+    buffers[number]?.push([first, last]);
+    return [name, number];
+  }));
+  return [numbers, totals];
+}
+
+/** The number of forms whose images are kept. */
+const MOST_FORMS = 16;
+
+/** The buffers and the images that the calls of all programs on a device share: its queue is in order. */
+export class Memory {
+  /** The largest first. @type {GPUBuffer[]} */
+  #buffers = [];
+  /** @type {Map<string, Image[]>} */
+  #images = new Map();
+
+  /** @param {GPUDevice} device */
+  constructor(device) {
+    this.device = device;
+  }
+
+  /**
+   * Return a buffer for each size, in descending order.
+   * @param {readonly number[]} sizes
+   */
+  take(sizes) {
+    sizes.forEach((size, place) => {
+      const known = this.#buffers[place];
+      if (known && known.size >= size) return;
+      known?.destroy(); // first, so that both need not fit
+      this.#buffers[place] = newBuffer(this.device, size);
+    });
+    return this.#buffers.slice(0, sizes.length);
+  }
+
+  /**
+   * Return a number of images of a format and a size.
+   * @param {string} format
+   * @param {readonly number[]} shape
+   * @param {number} count
+   */
+  images(format, shape, count) {
+    const form = `${format} ${shape}`;
+    const kept = this.#images.get(form) ?? [];
+    this.#images.set(form, kept);
+    while (kept.length < count) kept.push(newImage(this.device, shape, format));
+    return kept.slice(0, count);
+  }
+
+  /** All buffers and images. */
+  get all() {
+    return [...this.#buffers, ...[...this.#images.values()].flat()];
+  }
+
+  /** Free the images after the queued work, if those of too many forms are kept. */
+  trim() {
+    if (this.#images.size <= MOST_FORMS) return;
+    for (const image of [...this.#images.values()].flat()) image.destroy();
+    this.#images.clear();
+  }
+}
+
+/** @type {WeakMap<GPUDevice, Memory>} */
+const memories = new WeakMap();
+
+/**
+ * Return the memory that the calls on a device share.
+ * @param {GPUDevice} device
+ */
+export function memoryOf(device) {
+  const result = memories.get(device) ?? new Memory(device);
+  memories.set(device, result);
+  return result;
+}

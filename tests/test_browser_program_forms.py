@@ -1,0 +1,121 @@
+"""The page of `devmod view` with programs: a form with the inputs, a picture that is dropped on one, and the results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "vendors")]
+
+import test_program_state as states  # noqa: E402
+from browser_driver import Browser  # noqa: E402
+from browser_page import argument, low_contrast, number, press_run, problems, result, saved, show  # noqa: E402
+
+pytestmark = pytest.mark.row("R45")
+DIGITS = ROOT / "examples" / "applications" / "digits" / "digits.devmod"
+LAKE = ROOT / "examples" / "images" / "lake.png"
+#: Drop a file of the page's own server on the fields of an array.
+DROP = """
+const [name, url] = argument;
+const file = new File([await (await fetch(url)).blob()], "lake.png", { type: "image/png" });
+const dataTransfer = new DataTransfer();
+dataTransfer.items.add(file);
+const group = [...document.querySelectorAll("fieldset.array")].find((each) => each.querySelector("legend code").textContent === name);
+for (const type of ["dragenter", "dragover", "drop"]) group.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+return document.querySelector("#drop").hidden;
+"""
+
+
+@pytest.fixture
+def page(browser: Browser) -> Browser:
+    return browser
+
+
+def test_the_digits_have_a_form(page: Browser) -> None:
+    show(page, DIGITS)
+    page.wait("document.querySelector('.kernel')")
+    assert page.text(".tree [aria-current=true]").startswith("program")
+    assert page.text(".tree [aria-current=true] .runs-here") == "runs here"
+    page.fill(argument("pictures", "Shape"), "3 × 8 × 8")
+    page.select(argument("pictures", "Fill"), "zeros")
+    press_run(page)
+    assert result(page, "digit")["Minimum"] == result(page, "digit")["Maximum"]
+    assert abs(float(result(page, "score")["Mean"]) - 0.1) < 1e-5
+    assert page.text(".result:nth-of-type(2) h4") == "score float32, 3 × 10"
+    page.fill(argument("pictures", "Shape"), "401 × 8 × 8")
+    press_run(page)
+    assert "it requires count <= 400, and that is 401 <= 400" in page.text(".kernel [role=alert] .bad")
+    page.fill(argument("pictures", "Shape"), "3 × 7 × 8")
+    press_run(page)
+    assert list(problems(page)) == ["Shape"]
+    assert low_contrast(page) == []
+    assert page.messages() == []
+
+
+BRIGHTEN = """
+@group(0) @binding(0) var source: texture_2d<f32>;
+@group(0) @binding(1) var result: texture_storage_2d<rgba8unorm, write>;
+@group(0) @binding(2) var<uniform> by: f32;
+@compute @workgroup_size(8, 8) fn brighten(@builtin(global_invocation_id) id: vec3u) {
+  textureStore(result, id.xy, textureLoad(source, id.xy, 0) * by);
+}"""
+GREY = """
+@group(0) @binding(0) var<storage> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(64) fn invert(@builtin(global_invocation_id) id: vec3u) {
+  if (id.x < arrayLength(&y)) { y[id.x] = 1 - x[id.x]; }
+}"""
+
+
+@pytest.mark.parametrize("kind", ["image", "array", "fixed"])
+def test_a_picture_is_dropped_on_an_input(page: Browser, tmp_path: Path, kind: str) -> None:
+    from PIL import Image
+
+    lake = np.asarray(Image.open(LAKE).convert("RGB"))
+    height, width = lake.shape[:2]
+    if kind == "image":
+        declared: dict[str, Any] = {"inputs": ["x: rgba8unorm[h, w]", "by: float32 = 0.5"], "outputs": ["y: rgba8unorm[h, w]"]}
+        kernels, steps = devmod.compile(BRIGHTEN, "webgpu", name="brighten"), ["brighten(source=x, result=y, by=by, threads=(w, h))"]
+    else:
+        shape = "1, h, w" if kind == "array" else "3, 16, 24"
+        count = "h * w" if kind == "array" else "1152"
+        declared = {"inputs": [f"x: float32[{shape}]"], "outputs": [f"y: float32[{shape}]"]}
+        kernels, steps = devmod.compile(GREY, "webgpu", name="invert"), [f"invert(x=x, y=y, threads={count})"]
+    show(page, saved(tmp_path / "p.devmod", devmod.program("p", kernels, steps=steps, **declared)))
+    page.wait("document.querySelector('.kernel')")
+    page_url = page.evaluate("return new URL('lake.png', location).href")
+    assert page.evaluate(DROP, ["x", page_url])
+    page.wait("!document.querySelector('.kernel fieldset').textContent.includes('64 × 64')")
+    press_run(page)
+    assert problems(page, focus=False) == {}
+    if kind == "image":
+        assert page.text(".result h4") == f"y image 2d of rgba8unorm, {width} × {height}"
+        assert abs(float(result(page, "y")["Mean"]) - (lake.mean() * 3 + 255) / 8) < 0.5
+    else:
+        assert page.text(".result h4") == ("y float32, " + (f"1 × {height} × {width}" if kind == "array" else "3 × 16 × 24"))
+        mean = 1 - ((lake @ [0.2126, 0.7152, 0.0722]) if kind == "array" else lake).mean() / 255
+        assert abs(float(result(page, "y")["Mean"]) - mean) < 0.01
+    assert page.messages() == []
+
+
+def test_a_state_and_numbers(page: Browser, tmp_path: Path) -> None:
+    module = states.counter(
+        "total: float32[4] = first", "webgpu", constants=["first: float32[4]"], inputs=["x: float32[rows]", "extra: int32 = 7"]
+    )
+    show(page, saved(tmp_path / "p.devmod", module))
+    page.wait("document.querySelector('.kernel')")
+    page.fill(number("extra"), "many")
+    press_run(page)
+    assert problems(page) == {"extra": "'many' is not a whole number"}
+    page.fill(number("extra"), "8")
+    page.fill(argument("x", "Shape"), "4")
+    page.select(argument("x", "Fill"), "ones")
+    press_run(page)
+    assert result(page, "y")["First"] == "1, 2, 3, 4"

@@ -1,0 +1,28 @@
+"""The files that docs/try.md fetches: the npm package, the two `.devmod` files, and a photo. `make docs` copies them to the built pages."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import devmod
+from environments import ROOT
+
+
+def write_files(static: Path) -> None:
+    """Write the files into the folder `_static` of the built pages, and their sizes into try.js."""
+    folder = static / "try"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(ROOT / "browser" / "js" / "src", static / "devmod-webgpu", dirs_exist_ok=True)
+    shutil.copy(ROOT / "examples" / "applications" / "digits" / "digits.devmod", folder)
+    shutil.copy(ROOT / "examples" / "images" / "lake.png", folder)
+    pictures = folder / "pictures.devmod"
+    devmod.build(ROOT / "examples" / "applications" / "pictures", targets=["webgpu"], output=pictures, cache=False).raise_for_failures()
+    sizes = {
+        name: (folder / path).stat().st_size for name, path in (("digits", "digits.devmod"), ("pictures", pictures), ("lake", "lake.png"))
+    }
+    sizes["package"] = sum(each.stat().st_size for each in (static / "devmod-webgpu").iterdir())
+    script = static / "try.js"
+    text = script.read_text(encoding="utf-8")
+    script.write_text(re.sub(r"(\w+): 0(?=[,} ])", lambda match: f"{match[1]}: {sizes[match[1]]}", text, count=4), encoding="utf-8")
