@@ -27,8 +27,12 @@ from timing import check, record
 
 import devmod
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+
+from handmade import head_of, headed, row
+
 ROOT = Path(__file__).resolve().parents[1]
-MAX_BEFORE = 4096
+MAX_BEFORE = 29 << 10
 #: The most memory, of the bytes of the module. It has 8 MiB, since what Python and the libraries take is more than a module of 1 MiB.
 MAX_MEMORY = 2.0
 CHOSEN = 8 << 20
@@ -85,6 +89,7 @@ def write_sparse(path: Path, candidates: int, size: int) -> int:
     chosen = candidates // 2
     blob = os.urandom(CHOSEN)
     modules: list[dict[str, Any]] = []
+    starts: list[int] = []
     end = 0
     for number in range(candidates):
         start = -(-end // 64) * 64
@@ -96,13 +101,13 @@ def write_sparse(path: Path, candidates: int, size: int) -> int:
             "variant": f"arch{number}",
             "origin": {"target": f"kind{number} -arch=arch{number}"},
         }
-        modules.append(about | {"offset": start, "size": end - start, "sha256": digest})
-    index = msgpack.packb({"roots": list(range(candidates)), "modules": modules})
-    head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
-    head += bytes(-len(head) % 64)
+        starts.append(start)
+        modules.append(about | {"rank": number, "size": end - start, "sha256": digest})
+    page = msgpack.packb({"modules": modules})
+    head = headed({"candidates": candidates, "pages": [row(page, candidates, end)]}, page)
     with path.open("wb") as file:
         file.write(head)
-        file.seek(len(head) + modules[chosen]["offset"])
+        file.seek(len(head) + starts[chosen])
         file.write(blob)
         file.truncate(len(head) + end)
     return chosen
@@ -119,8 +124,8 @@ def main() -> int:
         large, small = Path(folder, "large.devmod"), Path(folder, "small.devmod")
         chosen = write_sparse(large, options.candidates, options.megabytes * 1_000_000)
         write_sparse(small, 1, 0)
-        header = large.open("rb").read(16)
-        index = int.from_bytes(header[12:16], "little")
+        header = large.open("rb").read(1 << 20)
+        index = int.from_bytes(header[12:16], "little") + sum(size for _, size, *_ in head_of(header)["pages"])
         server = Server(large, small)
         url = f"{server.address}/large.devmod"
 

@@ -8,6 +8,7 @@ The tests compare its results with those of devmod. It prints the contents of a 
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import itertools
 import json
@@ -44,7 +45,7 @@ NAMED = {(3, 64): "handle", (3, 0): "void", (6, 8): "bool", (7, 8): "float8_e3m4
 NAMED |= {(10, 8): "float8_e4m3fn", (11, 8): "float8_e4m3fnuz", (12, 8): "float8_e5m2", (13, 8): "float8_e5m2fnuz"}
 NAMED |= {(14, 8): "float8_e8m0fnu", (15, 6): "float6_e2m3fn", (16, 6): "float6_e3m2fn", (17, 4): "float4_e2m1fn"}
 MAGIC = b"\x89devmod\n"
-BLOB = ("offset", "size", "sha256", "zstd")
+BLOB = ("size", "sha256", "zstd")
 FAR = 2**63 - 1
 
 
@@ -522,57 +523,141 @@ def json_function(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_bundle(data: bytes) -> dict[str, Any]:
-    """Return the index, checked. The field "bytes" of a module has its bytes."""
+    """Return the index, checked: the roots, the candidates and the records. The field "bytes" of a record has its bytes."""
     require(data[:8] == MAGIC and len(data) >= 48, "the header")
     version, length = struct.unpack_from("<II", data, 8)
-    require(version in (1, 2, 3), "the version")
-    require(length <= 2**26 and 48 + length <= len(data), "the length of the index")
-    index = data[48 : 48 + length]
-    require(hashlib.sha256(index).digest() == data[16:48], "the digest of the index")
-    (fields,) = map(mapping, objects(index, 1))
-    require("roots" in fields and "modules" in fields, "roots and modules")
-    rest = unknown(fields, "roots", "modules", "sources")
+    require(version == 4, "the number of the format")
+    require(length <= 2**26 and 48 + length <= len(data), "the length of the head")
+    head = data[48 : 48 + length]
+    require(hashlib.sha256(head).digest() == data[16:48], "the digest of the head")
+    (fields,) = map(mapping, objects(head, 1))
+    require("candidates" in fields and "pages" in fields, "candidates and pages")
+    rest = unknown(fields, "candidates", "roots", "pages")
     check_unknown(rest)
-    require_room([*rest.values(), *unknown_values(array(fields["modules"])), *unknown_values(array(fields.get("sources", [])))], index)
-    modules = [module(mapping(each)) for each in array(fields["modules"])]
-    for each in array(fields.get("sources", [])):
-        check_unknown(unknown(mapping(each), *BLOB))
-    sources = [blob(each) for each in array(fields.get("sources", []))]
-    used = [number(each["sources"], 0, len(sources) - 1) for each in modules if "sources" in each]
-    require(set(used) == set(range(len(sources))), "a module has each of the sources")
-    require(version > 1 or not (sources or any("zstd" in each for each in modules)), "version 2 for compressed bytes and sources")
-    require(version > 2 or not any(each.get("repeats") for each in modules), "version 3 for repeats")
-    roots = [number(each, 0, len(modules) - 1) for each in array(fields["roots"])]
-    require(roots and len(set(roots)) == len(roots), "one root or more, none twice")
-    check_tree(roots, modules)
-    start, end, beyond = aligned(48 + length), 0, 0
-    require(start <= len(data), "the zeros after the index")
-    for each in [*modules, *sources]:
-        if "offset" in each:
-            require(each["offset"] == aligned(end), "an offset")
-            end = each["offset"] + each["size"]
-            each["bytes"] = data[start + each["offset"] : start + end]
-            require(len(each["bytes"]) == each["size"], "a size")
-            if "zstd" not in each or "kind" not in each:  # a module's result has a digest of its own
-                require(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes")
-            if "zstd" in each:
-                beyond += max(each["zstd"][0] - 256 * each["size"], 0)
-                require(beyond <= 2**20, "the limit on what compressed bytes unpack to")
-                each["bytes"] = unpacked(each["bytes"], *each["zstd"])
-            if each.get("repeats"):
-                each["bytes"], spans = repeated(each["bytes"], each["repeats"], each["size"])
-                if each["kind"] in KINDS or each["kind"] == "const_loader":
-                    check_repeats(each["kind"], each["bytes"], spans)
-    for each in modules:
-        if "sources" in each:
-            (each["source"],) = map(mapping, objects(sources[each["sources"]]["bytes"], 1))
-            require(all(type(text) in (str, bytes) for text in each["source"].values()), "a source is a str or a bin")
-        if each["kind"] in KINDS:
-            require(list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"], "the functions of a module")
-        if each["kind"] == "const_loader":
-            require(list(read_constants(each["bytes"])["symbols"]) == each["functions"], "the init symbols of constants")
+    require_room(rest.values(), head)
+    pages = read_pages(array(fields["pages"]))
+    at = 48 + length
+    start = aligned(at + sum(size for _, size, *_ in pages))
+    require(start <= len(data), "the zeros after the pages")
+    records: list[dict[str, Any]] = []
+    names: dict[str, list[int]] = {}
+    firsts = [name for *_, name in pages if name is not None]
+    places, end, beyond = list[int](), 0, 0
+
+    def page_with(name: str) -> int:
+        return bisect.bisect_right(firsts, name.encode()) - 1
+
+    for place, (count, size, total, digest, _) in enumerate(pages):
+        page = data[at : at + size]
+        require(hashlib.sha256(page).digest() == digest, "the digest of a page")
+        found, own = read_page(page)
+        require(all(page_with(name) == place for name in own), "the names of a page")
+        names |= own
+        require(len(found) == count, "the number of the records of a page")
+        at, before = at + size, aligned(end) if total else end
+        for each in found:
+            if "size" in each:
+                each["offset"] = aligned(end) if each["size"] else end
+                end = each["offset"] + each["size"] if each["size"] else end
+        require(end == before + total, "the size of the bytes of the records of a page")
+        records += found
+        places += [place] * count
     require(start + end == len(data), "the end of the file")
-    return {"roots": roots, "modules": modules} | ({"sources": sources} if sources else {})
+    for each in records:
+        if "size" not in each:
+            continue
+        each["bytes"] = data[start + each["offset"] :][: each["size"]]
+        if "zstd" not in each or "kind" not in each:  # a module's result has a digest of its own
+            require(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes")
+        if "zstd" in each:
+            beyond += max(each["zstd"][0] - 256 * each["size"], 0)
+            require(beyond <= 2**20, "the limit on what compressed bytes unpack to")
+            each["bytes"] = unpacked(each["bytes"], *each["zstd"])
+        if each.get("repeats"):
+            each["bytes"], spans = repeated(each["bytes"], each["repeats"], each["size"])
+            if each["kind"] in KINDS or each["kind"] == "const_loader":
+                check_repeats(each["kind"], each["bytes"], spans)
+    candidates = sorted((each["rank"], at) for at, each in enumerate(records) if "rank" in each)
+    require([rank for rank, _ in candidates] == list(range(number(fields["candidates"], 0, 2**32 - 1))), "the ranks of the candidates")
+    ranked = [at for _, at in candidates]
+    roots = [number(each, 0, len(records) - 1) for each in array(fields["roots"])] if "roots" in fields else ranked
+    require(roots and len(set(roots)) == len(roots), "one root or more, none twice")
+    check_tree(roots, records)
+    require(candidates_of(roots, records) == ranked, "the candidates of the tree")
+    others: dict[str, list[int]] = {}
+    for at in ranked:
+        functions = set(records[at]["functions"])
+        require(not functions or page_with(min(functions)) == places[at], "a candidate is in the page of its first name")
+        for name in functions:
+            if page_with(name) != places[at]:
+                others.setdefault(name, []).append(at)
+    require({name: sorted(each) for name, each in names.items()} == others, "the names of candidates of other pages")
+    check_contents(records)
+    return {"roots": roots, "candidates": ranked, "records": records}
+
+
+def read_pages(rows: list[Any]) -> list[tuple[int, int, int, bytes, bytes | None]]:
+    """Return of each page the number of its records, its size, that of their bytes, its SHA-256, and the name from which on it has names."""
+    pages: list[tuple[int, int, int, bytes, bytes | None]] = []
+    for row in map(array, rows):
+        require(len(row) in (4, 6), "a page is an array of 4 or 6")
+        count, size, total = number(row[0], 0, 2**32 - 1), number(row[1], 1, 2**26), number(row[2], 0, FAR)
+        name = None
+        if len(row) == 6:
+            before = pages[-1][4] if pages else b""
+            require(before is not None, "pages with names are first")
+            assert before is not None
+            name = before[: number(row[4], 0, len(before))] + binary(row[5])
+            require(name > before if pages else not name, "the names of pages")
+        require(len(binary(row[3])) == 32 and count <= size, "a SHA-256, and at most a record for each byte")
+        pages.append((count, size, total, row[3], name))
+    require(pages, "at least one page")
+    return pages
+
+
+def read_page(page: bytes) -> tuple[list[dict[str, Any]], dict[str, list[int]]]:
+    """Return the records of a page, and its names of candidates of other pages."""
+    (fields,) = map(mapping, objects(page, 1))
+    rest = unknown(fields, "modules", "sources", "names")
+    check_unknown(rest)
+    modules, sources = array(fields.get("modules", [])), array(fields.get("sources", []))
+    require_room([*rest.values(), *unknown_values(modules), *unknown_values(sources)], page)
+    for each in sources:
+        check_unknown(unknown(mapping(each), *BLOB))
+    names: dict[str, list[int]] = {}
+    for each in map(array, array(fields.get("names", []))):
+        require(len(each) == 2 and text(each[0]) not in names, "a name, once, and numbers")
+        names[each[0]] = [number(one, 0, 2**32 - 1) for one in array(each[1])]
+    return [*(module(mapping(each)) for each in modules), *(blob(each) for each in sources)], names
+
+
+def candidates_of(roots: list[int], records: list[dict[str, Any]]) -> list[int]:
+    """Return the candidates in their order: in the place of a bundle are those of its imports."""
+    seen: set[int] = set()
+
+    def walk(numbers: list[int]) -> list[int]:
+        found = []
+        for at in numbers:
+            if at not in seen:
+                seen.add(at)
+                found += walk(records[at]["imports"]) if records[at]["kind"] == "bundle" else [at]
+        return found
+
+    return walk(roots)
+
+
+def check_contents(records: list[dict[str, Any]]) -> None:
+    """Check the sources of modules, and that their functions are those of the index."""
+    used = {each["sources"] for each in records if "sources" in each}
+    require(used == {at for at, each in enumerate(records) if "kind" not in each}, "a module has each of the sources")
+    for each in records:
+        if "sources" in each:
+            (each["source"],) = map(mapping, objects(records[each["sources"]]["bytes"], 1))
+            require(all(type(text) in (str, bytes) for text in each["source"].values()), "a source is a str or a bin")
+        if each.get("kind") in KINDS:
+            require(list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"], "the functions of a module")
+        if each.get("kind") == "const_loader":
+            require(list(read_constants(each["bytes"])["symbols"]) == each["functions"], "the init symbols of constants")
 
 
 def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
@@ -643,7 +728,7 @@ def check_repeats(kind: str, data: bytes, spans: list[tuple[int, int, int]]) -> 
 
 def unknown_values(modules: list[Any]) -> list[Any]:
     """Return the values of the unknown keys of modules."""
-    known = ("kind", "imports", "format", "functions", "variant", "repeats", "sources", *BLOB)
+    known = ("kind", "imports", "format", "functions", "variant", "rank", "repeats", "sources", *BLOB)
     return [value for each in modules for value in unknown(mapping(each), *known).values()]
 
 
@@ -652,14 +737,16 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     kind = text(fields["kind"])
     bare = kind in ("bundle", "_lib")
     require(bare or re.fullmatch("[a-z][a-z0-9_]{0,31}", kind), "a kind's form")
-    require([key in fields for key in ("offset", "size", "sha256")] == [not bare] * 3, "offset, size and sha256")
+    require([key in fields for key in ("size", "sha256")] == [not bare] * 2, "size and sha256")
     require(not bare or not fields.keys() & {"zstd", "repeats", "sources"}, "a node has no bytes")
-    check_unknown(unknown(fields, "kind", "imports", "format", "functions", "variant", "origin", "repeats", "sources", *BLOB))
+    check_unknown(unknown(fields, "kind", "imports", "format", "functions", "variant", "rank", "origin", "repeats", "sources", *BLOB))
     result: dict[str, Any] = {"kind": kind}
     result["imports"] = [number(each, 0, 2**32 - 1) for each in array(fields.get("imports", []))]
     result["format"] = text(fields.get("format", ""))
     result["functions"] = [text(each) for each in array(fields.get("functions", []))]
     result["variant"] = text(fields.get("variant", ""))
+    if "rank" in fields:
+        result["rank"] = number(fields["rank"], 0, 2**32 - 1)
     result["origin"] = origin(mapping(fields["origin"])) if "origin" in fields else None
     if not bare:
         result |= blob(fields)
@@ -672,9 +759,9 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def blob(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return where bytes are in the file, and what they unpack to."""
-    require(all(key in fields for key in ("offset", "size", "sha256")), "offset, size and sha256")
-    result: dict[str, Any] = {key: number(fields[key], 0, FAR) for key in ("offset", "size")} | {"sha256": binary(fields["sha256"])}
+    """Return how many bytes are in the file, and what they unpack to."""
+    require("size" in fields and "sha256" in fields, "size and sha256")
+    result: dict[str, Any] = {"size": number(fields["size"], 0, FAR), "sha256": binary(fields["sha256"])}
     require(len(result["sha256"]) == 32, "a sha256")
     if "zstd" in fields:
         parts = array(fields["zstd"])
@@ -697,15 +784,23 @@ def check_unknown(fields: dict[str, Any]) -> None:
         require(nesting(value) <= 32, "a value is in more than 32 arrays and maps")
 
 
-def check_tree(roots: list[int], modules: list[dict[str, Any]]) -> None:
-    depth = dict.fromkeys(roots, 1)
-    for at, each in enumerate(modules):
-        require(at in depth, "each module is a root or imported by one before it")
-        require(depth[at] <= 64, "at most 64 modules deep")
-        for child in each["imports"]:
-            require(at < child < len(modules), "an import's number")
-            depth[child] = max(depth.get(child, 0), depth[at] + 1)
-    bare = sum("offset" not in each for each in modules)
+def check_tree(roots: list[int], records: list[dict[str, Any]]) -> None:
+    heights: dict[int, int] = {}
+
+    def height(at: int, path: tuple[int, ...]) -> int:
+        require(at < len(records) and "kind" in records[at], "the number of a module")
+        require(at not in path, "no module imports itself")
+        require(len(path) < 64, "at most 64 modules deep")
+        if at not in heights:
+            heights[at] = 1 + max((height(each, (*path, at)) for each in records[at]["imports"]), default=0)
+        require(len(path) + heights[at] <= 64, "at most 64 modules deep")
+        return heights[at]
+
+    for root in roots:
+        height(root, ())
+    modules = [each for each in records if "kind" in each]
+    require(len(heights) == len(modules), "each module is a root or imported")
+    bare = sum("size" not in each for each in modules)
     require(bare - (len(modules) - bare) <= 1024, "at most 1024 nodes without bytes more than modules with some")
 
 
@@ -717,13 +812,13 @@ def aligned(offset: int) -> int:
 
 
 def to_json(value: Any) -> Any:
-    """Return a value for JSON: binaries in hexadecimal; a bundle's modules without empty fields and without their bytes."""
+    """Return a value for JSON: binaries in hexadecimal; a bundle's records without empty fields and without their bytes."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list):
         return [to_json(each) for each in value]
     if isinstance(value, dict):
-        in_index = "kind" in value and "imports" in value
+        in_index = "sha256" in value or ("kind" in value and "imports" in value)
         return {
             key: to_json(each)
             for key, each in value.items()

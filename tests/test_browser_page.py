@@ -15,13 +15,15 @@ import pytest
 import devmod
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools"), str(ROOT / "examples" / "demo")]
 
 import cases  # noqa: E402 - the demo's references
 from browser_driver import Browser, decode_array  # noqa: E402
 from browser_images import kernel  # noqa: E402
 from browser_page import IDLE, PAGE, low_contrast, press_run, saved, served, show, viewed  # noqa: E402
 from build import compile_one_source  # noqa: E402
+
+from handmade import file_of  # noqa: E402
 
 BLURRED = "Number(document.getElementById('blur')?.dataset.drawn) >= 1"
 NOTHING = "@compute @workgroup_size(1) fn nothing() {}"
@@ -339,7 +341,7 @@ def test_a_damaged_file_shows_an_alert(browser: Browser, name: str) -> None:
 
 def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Path) -> None:
     """`devmod view` decompresses; a page that gets compressed bytes names the command that does so."""
-    file = ROOT / "tests" / "golden" / "v2" / "both.devmod"
+    file = ROOT / "tests" / "golden" / "v1" / "both.devmod"
     with viewed(file) as url:
         browser.open(url)
         browser.wait(IDLE)
@@ -461,14 +463,9 @@ def raw(path: Path, *modules: dict[str, Any]) -> Path:
     """Write a bundle of modules with the given index entries and three bytes each."""
     from hashlib import sha256
 
-    from msgpack import packb
-
     known = {"size": 3, "sha256": sha256(b"abc").digest()}
-    index = packb(
-        {"roots": list(range(len(modules))), "modules": [{"offset": 64 * at, **known, **each} for at, each in enumerate(modules)]}
-    )
-    head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256(index).digest() + index
-    path.write_bytes(head.ljust(-(-len(head) // 64) * 64, b"\0") + b"abc".ljust(64, b"\0") * (len(modules) - 1) + b"abc")
+    page = {"roots": list(range(len(modules))), "modules": [known | each for each in modules]}
+    path.write_bytes(file_of(page, b"abc".ljust(64, b"\0") * (len(modules) - 1) + b"abc"))
     return path
 
 
@@ -555,18 +552,12 @@ def test_a_tree_with_many_paths_lists_the_imports_of_a_module_once(
     browser: Browser, tmp_path: Path, imports: list[int], listed: int, more: str
 ) -> None:
     """Each of 40 modules imports the next one twice, which gives 2⁴⁰ paths; and one module imports 1,020."""
-    import hashlib
-
-    from msgpack import packb
-
     if imports:
         modules = [{"kind": "bundle", "imports": [number + each for each in imports]} for number in range(40)] + [{"kind": "bundle"}]
     else:
         modules = [{"kind": "bundle", "imports": list(range(1, 1021))}] + [{"kind": "bundle"}] * 1020
-    index = packb({"roots": [0], "modules": modules})
-    head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
     path = tmp_path / "many.devmod"
-    path.write_bytes(head.ljust(-(-len(head) // 64) * 64, b"\0"))
+    path.write_bytes(file_of({"roots": [0], "modules": modules}))
     show(browser, path)
     assert browser.evaluate("return document.querySelectorAll('.tree button').length") == listed
     assert browser.evaluate("return document.querySelector('.tree .more')?.textContent ?? ''") == more

@@ -28,7 +28,11 @@ PAGE = (ROOT / "docs" / "formats.md").read_text()
 SECOND = ROOT / "tests" / "spec_reader.py"
 sys.path.insert(0, str(SECOND.parent))
 
+sys.path.insert(0, str(ROOT / "tools"))
+
 import spec_reader  # noqa: E402 - beside this file
+
+from handmade import blobs_of, file_of, head_of, headed, with_pages  # noqa: E402 - tools/handmade.py
 
 VERSIONS = sorted(path for path in GOLDEN.glob("v*") if path.is_dir())
 MODULES = sorted(path for folder in VERSIONS for path in folder.glob("*.bytes"))
@@ -61,19 +65,12 @@ def info_of(info: devmod.FunctionInfo) -> dict[str, Any]:
 
 def bundle_of(modules: list[dict[str, Any]], roots: list[int], blobs: list[bytes]) -> bytes:
     """A .devmod file written by hand from the page."""
-    import msgpack
-
     body = b""
     for module, blob in zip(modules, blobs, strict=True):
-        body = body.ljust(spec_reader.aligned(len(body)), b"\0")
-        module |= {"offset": len(body), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+        body = body.ljust(spec_reader.aligned(len(body)), b"\0") if blob else body
+        module |= {"size": len(blob), "sha256": hashlib.sha256(blob).digest()}
         body += blob
-    return headed(msgpack.packb({"roots": roots, "modules": modules}), body)
-
-
-def headed(index: bytes, body: bytes, version: int = 1) -> bytes:
-    head = b"\x89devmod\n" + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
-    return head.ljust(spec_reader.aligned(len(head)), b"\0") + body
+    return file_of({"roots": roots, "modules": modules}, body)
 
 
 def seen_by_devmod(kind: str, data: bytes) -> Any:
@@ -133,7 +130,7 @@ def bundle_by_second(data: bytes) -> Any:
         found = spec_reader.read_bundle(data)
     except spec_reader.SpecError:
         return None
-    modules = found["modules"]
+    modules = found["records"]
 
     def walk(numbers: list[int]) -> list[Any]:
         rows = []
@@ -459,12 +456,13 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
     whole = bundle_of(
         [{"kind": "opencl", "imports": [1], "variant": "v", "origin": origin, "functions": ["add"]}, {"kind": "toy"}], [0], [blob, b"x"]
     )
-    length = int.from_bytes(whole[12:16], "little")
-    index, body = whole[48 : 48 + length], whole[spec_reader.aligned(48 + length) :]
+    (page,) = packed_pages(whole)
+
+    def with_page(page: bytes) -> bytes:
+        return with_pages(whole, head_of(whole), [page])
+
     assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
-    taken, refused = compare(
-        lambda data: bundle_by_devmod(headed(data, body)), lambda data: bundle_by_second(headed(data, body)), index, others
-    )
+    taken, refused = compare(lambda data: bundle_by_devmod(with_page(data)), lambda data: bundle_by_second(with_page(data)), page, others)
     assert taken > 50
     assert refused > 500
     heads = random.Random(7).sample(range(8 * len(whole)), 200)  # and bits anywhere, the digests not mended
@@ -475,23 +473,68 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
 
 
 @pytest.mark.row("R41")
-@pytest.mark.volume_but("v3/shared.devmod-4", "v3/compressed.devmod-4")
+@pytest.mark.volume_but("shared.devmod-4", "shared-compressed.devmod-4")
 @pytest.mark.parametrize("step", [4, 1])
-@pytest.mark.parametrize("name", ["v2/both.devmod", "v3/shared.devmod", "v3/compressed.devmod"])
-def test_the_two_readers_take_and_refuse_the_same_indexes(name: str, step: int) -> None:
-    whole = (GOLDEN / name).read_bytes()
-    length = int.from_bytes(whole[12:16], "little")
-    index, body = whole[48 : 48 + length], whole[spec_reader.aligned(48 + length) :]
+@pytest.mark.parametrize("name", ["both.devmod", "shared.devmod", "shared-compressed.devmod"])
+def test_the_two_readers_take_and_refuse_the_same_pages(name: str, step: int) -> None:
+    whole = (GOLDEN / "v1" / name).read_bytes()
+    (page,) = packed_pages(whole)
+
+    def with_page(page: bytes) -> bytes:
+        return with_pages(whole, head_of(whole), [page])
+
     assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
     taken, refused = compare(
-        lambda data: bundle_by_devmod(headed(data, body, whole[8])),
-        lambda data: bundle_by_second(headed(data, body, whole[8])),
-        index,
-        others,
-        step,
+        lambda data: bundle_by_devmod(with_page(data)), lambda data: bundle_by_second(with_page(data)), page, others, step
     )
     assert taken > 50 // step
     assert refused > 500 // step
+
+
+def packed_pages(whole: bytes) -> list[bytes]:
+    """Return the bytes of each page."""
+    at, pages = 48 + int.from_bytes(whole[12:16], "little"), []
+    for _, size, *_ in head_of(whole)["pages"]:
+        pages.append(whole[at : at + size])
+        at += size
+    return pages
+
+
+@pytest.mark.row("R41", "R50")
+@pytest.mark.parametrize("name", ["tree.devmod", "library.devmod"])
+def test_the_two_readers_take_and_refuse_the_same_heads(name: str) -> None:
+    whole = (GOLDEN / "v1" / name).read_bytes()
+    pages = b"".join(packed_pages(whole))
+    head = whole[48 : 48 + int.from_bytes(whole[12:16], "little")]
+    taken, refused = compare(
+        lambda data: bundle_by_devmod(headed(data, pages, blobs_of(whole))),
+        lambda data: bundle_by_second(headed(data, pages, blobs_of(whole))),
+        head,
+        others,
+        1 if name == "tree.devmod" else 97,
+    )
+    assert taken + refused > 30
+    assert refused > 20
+
+
+@pytest.mark.row("R50")
+def test_the_two_readers_take_and_refuse_the_same_pages_of_a_library() -> None:
+    """Of each page the names of other pages, and a part of the records."""
+    whole = (GOLDEN / "v1" / "library.devmod").read_bytes()
+    pages = packed_pages(whole)
+    assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
+    assert len(pages) == 2
+    for number, page in enumerate(pages):
+
+        def with_page(page: bytes, number: int = number) -> bytes:
+            return with_pages(whole, head_of(whole), [*pages[:number], page, *pages[number + 1 :]])
+
+        start = page.index(b"\xa5names") if b"\xa5names" in page else 0
+        values = others(page[start:])
+        for at in range(0, len(values), 211):
+            for value in sorted(values[at])[:2]:
+                data = with_page(page[: start + at] + bytes([value]) + page[start + at + 1 :])
+                assert bundle_by_devmod(data) == bundle_by_second(data), (number, at, value)
 
 
 # -- the vectors on the page
@@ -499,7 +542,13 @@ def test_the_two_readers_take_and_refuse_the_same_indexes(name: str, step: int) 
 
 def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
     tables = re.findall(r"<!-- vector: (\S+) -->\n((?:\|.*\n)+)", PAGE)
-    assert [name for name, _ in tables] == ["v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v3/shared.devmod"]
+    assert [name for name, _ in tables] == [
+        "v1/webgpu.bytes",
+        "v1/const_loader.bytes",
+        "v1/tree.devmod",
+        "v1/library.devmod",
+        "v1/shared.devmod",
+    ]
     for name, table in tables:
         data, at = (GOLDEN / name).read_bytes(), 0
         for offset, shown in re.findall(r"^\| (\d+) \| `([0-9a-f ]+)` \|", table, re.MULTILINE):
@@ -513,8 +562,7 @@ def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
 def test_the_values_of_the_page_are_what_the_second_reader_gives() -> None:
     values = re.findall(r"<!-- value: (\S+) -->\n```json\n(.*?)```\n", PAGE, re.DOTALL)
     assert [name for name, _ in values] == [
-        *("v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v1/program.devmod"),
-        "v3/shared.devmod",
+        *("v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v1/program.devmod", "v1/shared.devmod"),
     ]
     for name, value in values:
         found = spec_reader.to_json(spec_reader.read_file(GOLDEN / name))

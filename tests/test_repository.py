@@ -120,11 +120,10 @@ def test_the_browser_has_the_table_of_types() -> None:
 def test_the_browser_has_the_numbers_of_the_header() -> None:
     from devmod._formats import index
 
-    script = (ROOT / "browser" / "js" / "src" / "head.js").read_text()
-    found = {
-        name: int(number) for name, number in re.findall(r"^const (VERSION|HEADER|ALIGN|MAX_DEPTH|MAX_BARE) = (\d+);", script, re.MULTILINE)
-    }
-    assert found == {name: getattr(index, name) for name in ("VERSION", "HEADER", "ALIGN", "MAX_DEPTH", "MAX_BARE")}
+    script = "".join((ROOT / "browser" / "js" / "src" / name).read_text() for name in ("head.js", "pages.js"))
+    names = ("NUMBER", "HEADER", "ALIGN", "MAX_DEPTH", "MAX_BARE")
+    found = {name: int(number) for name, number in re.findall(rf"^const ({'|'.join(names)}) = (\d+);", script, re.MULTILINE)}
+    assert found == {name: getattr(index, name) for name in names}
     magic = re.search(r"^const MAGIC = \[(.*)\];", script, re.MULTILINE)
     assert magic is not None
     assert bytes(int(each, 16) for each in magic[1].split(", ")) == index.MAGIC

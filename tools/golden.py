@@ -23,8 +23,8 @@ from devmod_targets.programs import Parts, parse_program
 from environments import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
-#: The versions of the format that devmod writes. A file has the lowest version that has its features.
-VERSIONS = ("v1", "v2", "v3")
+#: The versions of the format that devmod writes.
+VERSIONS = ("v1",)
 CONTENTS = "contents.json"
 
 _TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "tirx.use_dyn_shared_memory")
@@ -261,21 +261,42 @@ def equal_shaders() -> devmod.Module:
     return devmod.bundle(metal, webgpu, devmod.create_with_fallback("vulkan", {"add": packed, "scale": packed}, "spv", {"scale": SHADER}))
 
 
+def library_of_many() -> devmod.Module:
+    """Return more modules than a page has, with second names in other pages, imports, sources, and a function of several orders."""
+    x, n = devmod.Param("x", "buffer", "float32", "rw"), devmod.Param("n", "scalar", "int32")
+    forms = [devmod.FunctionInfo("k", types, interface=devmod.Interface(params)) for types, params in (
+        (["handle", "int32"], [x, n]), (["int32", "handle"], [n, x]),
+    )]  # fmt: skip
+    made = []
+    for number in range(70):
+        names = [f"kernel_{number * 37 % 70:02}_{'of a long name ' * 24}", *([f"again_{number}"] if number % 9 == 4 else [])]
+        names += ["größe"] if number in (3, 40) else []
+        functions = {name: forms[name == "größe" and number == 40] for name in names}
+        source = {"cuda": "__global__ void k() {}"} if number in (5, 65) else None
+        made.append(devmod.create_with_fallback("cuda", b"\x7fELF%d" % number, "cubin", functions, source))
+    made[7].import_module(constants())
+    made[9].import_module(made[8])
+    return devmod.bundle(*made[:60], devmod.bundle(made[2], *made[60:], mixed=True), mixed=True)
+
+
 def files(version: str) -> dict[str, bytes]:
     """Return every golden file of a version, by its name."""
-    if version == "v3":
-        module = equal_shaders()
-        return {"shared.devmod": devmod.dumps(module), "compressed.devmod": devmod.dumps(module, compress="zstd:19")}
-    if version == "v2":
-        module = variants_of_a_source()
-        return {
-            "sources.devmod": devmod.dumps(module, with_sources=True),
-            "compressed.devmod": devmod.dumps(module, compress="zstd"),
-            "both.devmod": devmod.dumps(module, compress="zstd:19", with_sources=True),
-        }
+    assert version in VERSIONS
     made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants(), programs().imports[0])}
     trees = {"tree": tree(), "program": program(), "variants": variants(), "structs": structs(), "tvm": from_tvm(), "programs": programs()}
-    return made | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}
+    trees |= {"shared": equal_shaders()}
+    of_source, many = variants_of_a_source(), library_of_many()
+    return (
+        made
+        | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}
+        | {
+            "sources.devmod": devmod.dumps(of_source, with_sources=True),
+            "compressed.devmod": devmod.dumps(of_source, compress="zstd"),
+            "both.devmod": devmod.dumps(of_source, compress="zstd:19", with_sources=True),
+            "shared-compressed.devmod": devmod.dumps(equal_shaders(), compress="zstd:19"),
+            "library.devmod": devmod.dumps(many, with_sources=True),
+        }
+    )
 
 
 def library() -> str:

@@ -16,6 +16,7 @@ import msgpack  # type: ignore[import-untyped]
 
 import devmod
 from devmod.backend import decode
+from handmade import file_of, headed, pages_of, row
 
 EXPECTATIONS = "expectations.json"
 ABOUT = (
@@ -80,15 +81,12 @@ BLOB = b"\xa2cl\x80\xc4\x03abc"
 
 
 def _entry(blob: bytes = BLOB, **changes: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": "opencl", "format": "cl", "offset": 0, "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+    made: dict[str, Any] = {"kind": "opencl", "format": "cl", "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
     return {key: value for key, value in (made | changes).items() if value is not None}
 
 
-def _file(index: Any, blobs: bytes = BLOB, *, version: int = 1, digest: bytes = b"", length: int = -1) -> bytes:
-    packed = index if isinstance(index, bytes) else msgpack.packb(index)
-    head = b"\x89devmod\n" + version.to_bytes(4, "little") + (len(packed) if length < 0 else length).to_bytes(4, "little")
-    head += (digest or hashlib.sha256(packed).digest()) + packed
-    return head + bytes(-len(head) % 64) + blobs
+def _file(index: Any, blobs: bytes = BLOB, **header: Any) -> bytes:
+    return file_of(index, blobs, **header)
 
 
 def _tree(*modules: Any, roots: Any = (0,), **more: Any) -> dict[str, Any]:
@@ -98,7 +96,6 @@ def _tree(*modules: Any, roots: Any = (0,), **more: Any) -> dict[str, Any]:
 def _bundles() -> Iterator[tuple[str, bytes]]:
     good = _file(_tree(_entry()))
     node = {"kind": "bundle"}
-    two = BLOB + bytes(64 - len(BLOB)) + BLOB
     yield "empty", b""
     yield "not a bundle", b"\x7fELF" + bytes(100)
     yield "sent as text", good.replace(b"\n", b"\r\n", 1)
@@ -108,36 +105,32 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "cut behind the index", good[:150]
     yield "cut in a module", good[:-1]
     yield "longer than it says", good + b"!"
-    yield "newer version", _file(_tree(_entry()), version=4)
-    yield "much newer version", _file(b"\xc1", version=2**32 - 1)
-    yield "version 0", _file(_tree(_entry()), version=0)
-    yield "oversized index", _file(b"", length=2**32 - 1)
-    yield "index longer than the file", _file(b"\x80", length=200)
-    yield "wrong index digest", _file(_tree(_entry()), digest=bytes(32))
-    yield "flipped bit in the index", good[:60] + bytes([good[60] ^ 1]) + good[61:]
+    yield "newer version", _file(_tree(_entry()), number=5)
+    yield "much newer version", _file(b"\xc1", number=2**32 - 1)
+    yield "version 0", _file(_tree(_entry()), number=0)
+    for number in (1, 2, 3):
+        yield f"development file {number}", _file(_tree(_entry()), number=number)
+    yield "oversized head", _file({}, length=2**32 - 1)
+    yield "head longer than the file", _file({}, length=2000)
+    yield "wrong head digest", _file(_tree(_entry()), digest=bytes(32))
+    yield "flipped bit in the head", good[:60] + bytes([good[60] ^ 1]) + good[61:]
+    yield "flipped bit in a page", good.replace(b"opencl", b"openCL")
     yield "wrong module digest", _file(_tree(_entry(sha256=bytes(32))))
     yield "flipped bit in a module", good[:-1] + b"b"
-    yield "index is no map", _file([])
-    yield "index is no msgpack", _file(b"\xc1")
-    yield "index is empty", _file(b"")
-    yield "index is cut", _file(msgpack.packb(_tree(_entry()))[:-3])
-    yield "two indexes", _file(b"\x80\x80")
-    yield "no roots", _file({"modules": [_entry()]})
+    yield "page is no map", _file([])
+    yield "page is no msgpack", _file(b"\xc1")
+    yield "page is cut", _file(msgpack.packb(pages_of(good)[0])[:-3])
+    yield "two objects in a page", _file(b"\x80\x80")
     yield "no modules", _file({"roots": [0]})
-    yield "duplicate key", _file(b"\x82\xa5roots\x90\xa5roots\x90")
-    yield "duplicate key in a module", _file(b"\x82\xa5roots\x91\x00\xa7modules\x91\x82\xa4kind\xa1a\xa4kind\xa1b")
+    yield "duplicate key", _file(b"\x82\xa7modules\x90\xa7modules\x90")
+    yield "duplicate key in a module", _file(b"\x81\xa7modules\x91\x82\xa4kind\xa1a\xa4kind\xa1b")
     yield "key that is no string", _file(b"\x81\x01\x02")
     yield "extension type", _file(b"\x81\xa1x\xd4\x01\x02")
     yield "string that is not UTF-8", _file(b"\x81\xa2\xff\xfe\x00")
     yield "nested too deep", _file(b"\x81\xa1x" + b"\x91" * 40 + b"\xc0")
-    yield "array longer than the index", _file(b"\x81\xa5roots\xdd\xff\xff\xff\xff")
-    yield "map longer than the index", _file(b"\xdf\xff\xff\xff\xff")
-    yield "string longer than the index", _file(b"\x81\xdb\xff\xff\xff\xff")
-    yield "empty roots", _file(_tree(_entry(), roots=()))
-    yield "root that is not there", _file(_tree(_entry(), roots=(1,)))
-    yield "root twice", _file(_tree(_entry(), roots=(0, 0)))
-    yield "negative root", _file(_tree(_entry(), roots=(-1,)))
-    yield "roots of another type", _file({"roots": 0, "modules": []})
+    yield "array longer than the page", _file(b"\x81\xa7modules\xdd\xff\xff\xff\xff")
+    yield "map longer than the page", _file(b"\xdf\xff\xff\xff\xff")
+    yield "string longer than the page", _file(b"\x81\xdb\xff\xff\xff\xff")
     yield "module of another type", _file(_tree(1))
     yield "no kind", _file(_tree({}))
     yield "kind of another form", _file(_tree(_entry(kind="a; rm -rf /")))
@@ -149,30 +142,125 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "node with bytes", _file(_tree(_entry(kind="bundle")))
     yield "negative size", _file(_tree(_entry(size=-1)))
     yield "size of another type", _file(_tree(_entry(size=9.0)))
+    yield "oversized module", _file(_tree(_entry(size=2**62)))
+    yield "module of more bytes than its page", _file(_tree(_entry(size=8)))
     yield "functions of another type", _file(_tree(_entry(functions="f")))
     yield "functions that the module has not", _file(_tree(_entry(functions=["f"])))
     yield "origin of another type", _file(_tree(_entry(origin=[])))
     yield "origin with a number for a target", _file(_tree(_entry(origin={"target": 1})))
-    yield "module that imports itself", _file(_tree(node | {"imports": [0]}))
-    yield "cycle", _file(_tree(node | {"imports": [1]}, node | {"imports": [0]}))
-    yield "import that is not there", _file(_tree(node | {"imports": [7]}))
-    yield "module outside the tree", _file(_tree(node, node))
+    yield "module that imports itself", _file(_tree(node | {"imports": [0]}), b"")
+    yield "cycle", _file(_tree(node | {"imports": [1]}, node | {"imports": [0]}), b"")
+    yield "import that is not there", _file(_tree(node | {"imports": [7]}), b"")
+    yield "module outside the tree", _file(_tree(node, node), b"")
     yield "nodes alone", _file(_tree(_entry(), *[node] * 1026, roots=range(1027)))
     yield "origin of many maps", _file(_tree(_entry(origin={"target": "opencl", "x": [{}] * 1200})))
     yield "key of many arrays", _file(_tree(_entry(), x=[[]] * 1200))
-    yield "imports too deep", _file(_tree(*(node | {"imports": [number + 1]} for number in range(70)), node))
-    yield "overlapping modules", _file(_tree(_entry(), _entry(offset=8), roots=(0, 1)), two)
-    yield "same bytes twice", _file(_tree(_entry(), _entry(), roots=(0, 1)))
-    yield "offset that is not aligned", _file(_tree(_entry(), _entry(offset=63), roots=(0, 1)), two)
-    yield "gap between modules", _file(_tree(_entry(), _entry(offset=128), roots=(0, 1)), bytes(200))
-    yield "first module not at the start", _file(_tree(_entry(offset=64)), bytes(64) + BLOB)
-    yield "oversized module", _file(_tree(_entry(size=2**62)))
-    yield "offset at the end of numbers", _file(_tree(_entry(), _entry(offset=2**63 - 1), roots=(0, 1)), two)
+    yield "imports too deep", _file(_tree(*(node | {"imports": [number + 1]} for number in range(70)), node), b"")
+    yield "rank of another type", headed(_head(_entry(rank="0")), _page(_entry(rank="0")), BLOB)
     junk = b"\xa2cl\x80\xa3abc"
     yield "module whose bytes are none", _file(_tree(_entry(junk)), junk)
 
 
-# -- compressed bytes and sources: version 2
+def _page(*modules: Any, **more: Any) -> bytes:
+    page: bytes = msgpack.packb(({"modules": list(modules)} if modules else {}) | more)
+    return page
+
+
+def _head(*modules: Any, pages: Any = None, **more: Any) -> dict[str, Any]:
+    """Return the head of a page with these modules, or of others."""
+    rows = [row(_page(*modules), len(modules), len(BLOB))] if pages is None else pages
+    return {key: value for key, value in ({"candidates": 1, "pages": rows} | more).items() if value is not None}
+
+
+def _heads() -> Iterator[tuple[str, bytes]]:
+    first = _entry(rank=0)
+    page = _page(first)
+    good = row(page, 1, len(BLOB))
+
+    def one(*rows: Any, **more: Any) -> bytes:
+        return headed(_head(pages=list(rows) or None, **more) if rows else _head(first, **more), page, BLOB)
+
+    assert _use_sound(one())
+    assert _use_sound(one(roots=[0], later=[{}]))
+    yield "head is empty", headed(b"", page, BLOB)
+    yield "head is no map", headed([], page, BLOB)
+    yield "head is no msgpack", headed(b"\xc1", page, BLOB)
+    yield "head is cut", headed(msgpack.packb(_head(first))[:-3], page, BLOB)
+    yield "two heads", headed(b"\x80\x80", page, BLOB)
+    yield "head of many arrays", one(x=[[]] * 1200)
+    yield "no candidates", one(candidates=None)
+    yield "candidates of another type", one(candidates=[0])
+    yield "fewer candidates than ranks", one(candidates=0, roots=[0])
+    yield "more candidates than ranks", one(candidates=2)
+    yield "no pages", headed({"candidates": 1}, page, BLOB)
+    yield "empty pages", headed({"candidates": 1, "pages": []}, page, BLOB)
+    yield "pages of another type", headed({"candidates": 1, "pages": {}}, page, BLOB)
+    yield "empty roots", one(roots=[])
+    yield "root that is not there", one(roots=[1])
+    yield "root twice", one(roots=[0, 0])
+    yield "negative root", one(roots=[-1])
+    yield "roots of another type", one(roots=0)
+    yield "page of five parts", one(good[:5])
+    yield "page of no bytes", one([1, 0, *good[2:]])
+    yield "page of more than the limit", one([1, 2**27, *good[2:]])
+    yield "page beyond the file", one([1, len(page) + 200, *good[2:]])
+    yield "page of another size", one([1, len(page) - 1, *good[2:]])
+    yield "page with a digest too short", one([*good[:3], bytes(31), *good[4:]])
+    yield "page with a wrong digest", one([*good[:3], bytes(32), *good[4:]])
+    yield "page of fewer records", one([0, *good[1:]])
+    yield "page of more records", one([2, *good[1:]])
+    yield "page of more records than bytes", one([2**31, *good[1:]])
+    yield "page of other bytes", one([*good[:2], 2**40, *good[3:]])
+    yield "first page with a name", one([*good[:4], 0, b"a"])
+    yield "first page that keeps a name", one([*good[:4], 1, b""])
+    yield "only page without names", headed(_head(pages=[row(_named(), 1, len(BLOB))[:4]]), _named(), BLOB)
+
+
+def _named(**changes: Any) -> bytes:
+    return _page(_entry(NAMED, functions=["f"], rank=0) | changes)
+
+
+#: The bytes of a module with the functions "f" and "x".
+NAMED = b"\xa2cl\x82\xa1f\x94\xa1k\x90\x90\x90\xa1x\x94\xa1k\x90\x90\x90\xc4\x00"
+
+
+def _pages() -> Iterator[tuple[str, bytes]]:
+    """Yield files of two pages. The first one has the module with "f" and "x", and the second one has the names from "m" on."""
+    both = _entry(NAMED, functions=["f", "x"], rank=0)
+    other = _entry(functions=[], rank=1)
+
+    def two(one: bytes, other: bytes, *, candidates: int = 1, name: bytes = b"m", nameless: bool = False, **more: Any) -> bytes:
+        rows = [row(one, 1, len(NAMED)), row(other, 0, 0, 0, name)[: 4 if nameless else 6]]
+        return headed({"candidates": candidates, "pages": rows} | more, one + other, NAMED)
+
+    first, second = _page(both), _page(names=[["x", [0]]])
+    assert _use_sound(two(first, second))
+    yield "second name without a number", two(first, _page(names=[["x", []]]))
+    yield "second name that no page has", two(first, _page())
+    yield "second name of a module that has it not", two(first, _page(names=[["x", [0]], ["y", [0]]]))
+    yield "second name of no module", two(first, _page(names=[["x", [0]], ["y", [7]]]))
+    yield "second name in the wrong page", two(_page(both, names=[["x", [0]]]), _page())
+    yield "second name in the page of its module", two(_page(both, names=[["f", [0]]]), second)
+    yield "second name twice", two(first, _page(names=[["x", [0]], ["x", [0]]]))
+    yield "second name with a number twice", two(first, _page(names=[["x", [0, 0]]]))
+    yield "second name that is a number", two(first, _page(names=[[1, [0]]]))
+    yield "second name of three parts", two(first, _page(names=[["x", [0], 0]]))
+    yield "second names that are a map", two(first, _page(names={"x": [0]}))
+    yield "module in the page of another name", two(first, second, name=b"a")
+    yield "pages out of order", two(first, second, name=b"")
+    yield "names in a page without names", two(first, second, nameless=True)
+    page = _page(other)
+    rows = [row(first, 1, len(NAMED)), row(page, 1, len(BLOB), 0, b"m"), row(second, 0, 0, 0, b"n")]
+    blobs = NAMED.ljust(64, b"\0") + BLOB
+    assert _use_sound(headed({"candidates": 2, "pages": rows}, first + page + second, blobs))
+    rows[1] = rows[1][:4]
+    yield "page with names behind one without", headed({"candidates": 2, "pages": rows}, first + page + second, blobs)
+    twice = _page(_entry(functions=["g"], rank=0))
+    rows = [row(first, 1, len(NAMED)), row(twice, 1, len(BLOB), 0, b"g"), row(second, 0, 0, 0, b"m")]
+    yield "rank twice", headed({"candidates": 2, "pages": rows}, first + twice + second, blobs)
+
+
+# -- compressed bytes and sources
 
 
 def _frame(data: bytes, *, size: int = -1) -> bytes:
@@ -194,10 +282,9 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     frame = _frame(BLOB)
 
     def one(stored: bytes, unpacked: Any, **changes: Any) -> bytes:
-        return _file(_tree(_entry(stored, zstd=unpacked, **changes)), stored, version=2)
+        return _file(_tree(_entry(stored, zstd=unpacked, **changes)), stored)
 
     assert _use_sound(one(frame, _unpacked(BLOB)))
-    yield "compressed in version 1", _file(_tree(_entry(frame, zstd=_unpacked(BLOB))), frame)
     yield "compressed in no known way", one(b"not zstd at all", _unpacked(BLOB))
     yield "compressed to a frame that is cut", one(frame[:-1], _unpacked(BLOB))
     yield "compressed to two frames", one(frame + frame, _unpacked(BLOB))
@@ -209,45 +296,43 @@ def _compressed() -> Iterator[tuple[str, bytes]]:
     yield "compressed bytes that are damaged", one(frame[:-1] + b"b", _unpacked(BLOB), sha256=hashlib.sha256(frame).digest())
     yield "compressed bytes that say more than all memory", one(frame, _unpacked(BLOB, 2**40))
     yield "compressed run of more than the limit", one(_run(100_000), _unpacked(bytes(2**20 + 2**16)))
-    two = [_entry(_run(100_000), offset=offset, zstd=_unpacked(bytes(2**20))) for offset in (0, 64)]
+    two = [_entry(_run(100_000), zstd=_unpacked(bytes(2**20)))] * 2
     yield (
         "compressed runs of more than the limit",
-        _file(_tree(*two, roots=[0, 1]), _run(100_000).ljust(64, b"\0") + _run(100_000), version=2),
+        _file(_tree(*two, roots=[0, 1]), _run(100_000).ljust(64, b"\0") + _run(100_000)),
     )
     yield "compressed with a window beyond the size", one(b"\x28\xb5\x2f\xfd\x00\x88" + frame[9:], _unpacked(BLOB))
     yield "compressed with a size alone", one(frame, [9])
     yield "compressed with a digest too short", one(frame, [9, bytes(31)])
     yield "compressed with a negative size", one(frame, [-1, bytes(32)])
-    yield "compressed node", _file(_tree({"kind": "bundle", "zstd": _unpacked(BLOB)}), b"", version=2)
+    yield "compressed node", _file(_tree({"kind": "bundle", "zstd": _unpacked(BLOB)}), b"")
 
     def sources(data: bytes, *numbers: int, **changes: Any) -> bytes:
-        modules = [_entry(sources=number, offset=64 * at) for at, number in enumerate(numbers)]
+        modules = [_entry(sources=len(numbers) + number) for number in numbers]
         blobs = b"".join(BLOB.ljust(64, b"\0") for _ in numbers)
-        table = {"offset": len(blobs), "size": len(data), "sha256": hashlib.sha256(data).digest()} | changes
+        table = {"size": len(data), "sha256": hashlib.sha256(data).digest()} | changes
         index = _tree(*modules, roots=range(len(modules)), sources=[{key: value for key, value in table.items() if value is not None}])
-        return _file(index, blobs + data, version=2)
+        return _file(index, blobs + data)
 
     text = b"\x81\xa4cuda\xa3abc"
     assert _use_sound(sources(text, 0))
-    yield "sources in version 1", sources(text, 0)[:8] + b"\1" + sources(text, 0)[9:]
     yield "sources that are not there", sources(text, 1)
-    yield "sources that no module has", _file(_tree(_entry(), sources=[{"offset": 64, "size": 1, "sha256": bytes(32)}]), BLOB, version=2)
+    yield "sources that no module has", _file(_tree(_entry(), sources=[{"size": 0, "sha256": bytes(32)}]), BLOB)
     yield "sources without a size", sources(text, 0, size=None)
     yield "sources with a digest too short", sources(text, 0, sha256=bytes(31))
     yield "sources that are damaged", sources(text, 0, sha256=bytes(32))
     yield "sources beyond the file", sources(text, 0, size=2**40)
-    yield "sources over a module", sources(text, 0, offset=0)
     yield "sources of another type", sources(b"\x90", 0)
     yield "sources that are a number", sources(b"\x81\xa4cuda\x07", 0)
     yield "sources that are an array", sources(b"\x81\xa4cuda\x90", 0)
     yield "sources with a key twice", sources(b"\x82\xa1a\xa0\xa1a\xa0", 0)
     yield "sources with a byte behind", sources(text + b"\0", 0)
-    yield "sources by a name", _file(_tree(_entry(sources="cuda")), version=2)
-    yield "sources of a node", _file(_tree({"kind": "bundle", "sources": 0}, sources=[]), b"", version=2)
+    yield "sources by a name", _file(_tree(_entry(sources="cuda")))
+    yield "sources of a node", _file(_tree({"kind": "bundle", "sources": 0}, sources=[]), b"")
     yield "compressed sources of another size", sources(_frame(text), 0, zstd=_unpacked(text, 3))
 
 
-# -- repeats: version 3
+# -- repeats
 
 
 def _repeated() -> Iterator[tuple[str, bytes]]:
@@ -256,12 +341,11 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
     stored, at = head + shader + second, len(head)
     end = at + len(shader)
 
-    def one(repeats: Any, stored: bytes = stored, version: int = 3, **changes: Any) -> bytes:
-        return _file(_tree(_entry(stored, kind="webgpu", format="wgsl", repeats=repeats, **changes)), stored, version=version)
+    def one(repeats: Any, stored: bytes = stored, **changes: Any) -> bytes:
+        return _file(_tree(_entry(stored, kind="webgpu", format="wgsl", repeats=repeats, **changes)), stored)
 
     good = [[at, len(shader), len(stored)]]
     assert _use_sound(one(good))
-    yield "repeats in version 2", one(good, version=2)
     yield "repeats that are a map", one({})
     yield "repeat that is a number", one([7])
     yield "repeat without a position", one([[at, len(shader)]])
@@ -276,14 +360,14 @@ def _repeated() -> Iterator[tuple[str, bytes]]:
     yield "repeats of ranges out of order", one([[end, 1, len(stored)], [at, 1, end]])
     frame, half = _run(100_000), 2**19
     many = _entry(frame, kind="npu", zstd=[2 * half, bytes(32)], repeats=[[0, half, *range(half, half + 400)]])
-    yield "repeats of more than the limit", _file(_tree(many), frame, version=3)
+    yield "repeats of more than the limit", _file(_tree(many), frame)
     yield "repeat of a part of a shader", one([[at, len(shader) - 1, len(stored)]], head + shader + b"\xa1g\xc4\x1a")
     yield "repeat of another size than its binary", one(good, head + shader + b"\xa1g\xc4\x1c")
     yield "repeat where no shader is", one([[at, len(shader), end]])
     yield "repeat in a shader", one([[at, 3, at + 9]], b"\x80\x81\xa1f\xc4\x1e" + shader)
     code = b"\xa2cl\x80\xc4\x06abc"
-    yield "repeat in a kind without shaders", _file(_tree(_entry(code, repeats=[[6, 3, 9]])), code, version=3)
-    yield "repeats of a node", _file(_tree({"kind": "bundle", "repeats": []}), b"", version=3)
+    yield "repeat in a kind without shaders", _file(_tree(_entry(code, repeats=[[6, 3, 9]])), code)
+    yield "repeats of a node", _file(_tree({"kind": "bundle", "repeats": []}), b"")
 
 
 def _use_sound(data: bytes) -> bool:
@@ -465,7 +549,7 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
 
 def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
-    made = {f"{name}.devmod": data for cases in (_bundles(), _compressed(), _repeated()) for name, data in cases}
+    made = {f"{name}.devmod": data for cases in (_bundles(), _heads(), _pages(), _compressed(), _repeated()) for name, data in cases}
     made |= {f"{name}.bytes": data for name, data in _modules()}
     made |= {f"{name}.tvmimports": data for name, data in _blobs()}
     made |= {f"{name}.tvmbytes": data for name, data in _tvm_modules()}

@@ -18,7 +18,7 @@ async function show(from, name) {
   at("status").textContent = "Reading the bundle…";
   at("runs").ariaBusy = true;
   try {
-    const bundle = await open(from);
+    const bundle = await (await open(from)).readAll();
     if (!current()) return bundle.close();
     opened?.close();
     opened = bundle;

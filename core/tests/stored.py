@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+from pathlib import Path
 from typing import Any
 
-import msgpack
 from support import sample
 
 import devmod
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+
+from handmade import (
+    blobs_of as blobs_of,
+)  # fmt: skip
+from handmade import (
+    file_of as file_of,
+)
+from handmade import (
+    head_of as head_of,
+)
+from handmade import (
+    headed as headed,
+)
+from handmade import (
+    pages_of as pages_of,
+)
+from handmade import (
+    row as row,
+)
+from handmade import (
+    with_pages as with_pages,
+)
 
 #: The bytes of an opencl module with the functions a, bad and b: the types of `bad` are invalid, the framing of all is valid.
 THREE = b"\xa2cl\x83\xa1a\x94\xa1k\x90\x90\x90\xa3bad\x94\xa1k\x91\xa1x\x90\x90\xa1b\x94\xa1l\x90\x90\x90\xc4\x03abc"
@@ -46,17 +71,9 @@ def from_wire(kind: str, data: bytes, functions: tuple[str, ...] = ()) -> devmod
     return devmod.loads(devmod.dumps(Raw(kind, data, functions=functions)))
 
 
-def file_of(index: Any, blobs: bytes = b"", *, version: int = 1, digest: bytes | None = None, length: int | None = None) -> bytes:
-    """A .devmod file with that index (an object, or bytes as they are) and these blobs."""
-    packed = index if isinstance(index, bytes) else msgpack.packb(index)
-    head = b"\x89devmod\n" + version.to_bytes(4, "little") + (len(packed) if length is None else length).to_bytes(4, "little")
-    head += (hashlib.sha256(packed).digest() if digest is None else digest) + packed
-    return head + bytes(-len(head) % 64) + blobs
-
-
-def entry(blob: bytes, offset: int = 0, **changes: Any) -> dict[str, Any]:
-    """A sound index entry for a blob of an opencl module, with changes; a change to None leaves the key out."""
-    fields: dict[str, Any] = {"kind": "opencl", "format": "cl", "functions": ["f"], "offset": offset, "size": len(blob)}
+def entry(blob: bytes, **changes: Any) -> dict[str, Any]:
+    """A sound record for a blob of an opencl module, with changes; a change to None leaves the key out."""
+    fields: dict[str, Any] = {"kind": "opencl", "format": "cl", "functions": ["f"], "size": len(blob)}
     fields |= {"sha256": hashlib.sha256(blob).digest()} | changes
     return {key: value for key, value in fields.items() if value is not None}
 

@@ -7,11 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stored import entry, file_of, from_wire
+from stored import blobs_of, entry, file_of, from_wire, head_of, headed, with_pages
 from support import KINDS, sample
 
 import devmod
@@ -50,8 +49,8 @@ def tree() -> bytes:
 
 WIRE = {kind: module_of(kind).save_to_bytes() for kind in KINDS} | {"const_loader": constants().save_to_bytes()}
 TREE = tree()
-INDEX_END = 48 + int.from_bytes(TREE[12:16], "little")
-INDEX, BLOBS = TREE[48:INDEX_END], TREE[-(-INDEX_END // 64) * 64 :]
+HEAD_END = 48 + int.from_bytes(TREE[12:16], "little")
+HEAD, PAGE = TREE[48:HEAD_END], TREE[HEAD_END : HEAD_END + head_of(TREE)["pages"][0][1]]
 TVM = {path.name: path.read_bytes() for path in sorted(VECTORS.glob("*.tvmimports"))}
 
 
@@ -145,9 +144,12 @@ def test_bundle_files(data: bytes) -> None:
 
 @pytest.mark.row("R41")
 @many
-@given(index=damaged(INDEX))
-def test_indexes_with_a_true_digest(index: bytes) -> None:
-    module = attempted(lambda: devmod.loads(file_of(index, BLOBS)))
+@given(
+    data=damaged(HEAD).map(lambda head: headed(head, PAGE, blobs_of(TREE)))
+    | damaged(PAGE).map(lambda page: with_pages(TREE, head_of(TREE), [page]))
+)
+def test_heads_and_pages_with_a_true_digest(data: bytes) -> None:
+    module = attempted(lambda: devmod.loads(data))
     if module is not None:
         use(module)
 
@@ -157,7 +159,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3) | st.integers(0, 9), inner, max_size=4),
     max_leaves=12,
 )
-keys = st.sampled_from(["kind", "imports", "format", "functions", "variant", "origin", "offset", "size", "sha256"])
+keys = st.sampled_from(["kind", "imports", "format", "functions", "variant", "origin", "rank", "size", "sha256", "sources"])
 numbers = st.integers(0, 4) | st.sampled_from([64, 128, 2**31, 2**32, 2**63 - 1, 2**64 - 1, -1])
 
 
@@ -170,9 +172,9 @@ numbers = st.integers(0, 4) | st.sampled_from([64, 128, 2**31, 2**32, 2**63 - 1,
 def test_indexes_made_of_anything(roots: Any, changes: list[dict[str, Any]]) -> None:
     blob = WIRE["opencl"]
     step = -(-len(blob) // 64) * 64
-    modules = [entry(blob, **({"offset": number * step} | change)) for number, change in enumerate(changes)]
+    modules = [entry(blob, **change) for change in changes]
     blobs = b"".join(blob.ljust(step, b"\0") for _ in modules)[: (len(modules) - 1) * step + len(blob)]
-    module = attempted(lambda: devmod.loads(file_of(msgpack.packb({"roots": roots, "modules": modules}), blobs)))
+    module = attempted(lambda: devmod.loads(file_of({"roots": roots, "modules": modules}, blobs)))
     if module is not None:
         use(module)
 

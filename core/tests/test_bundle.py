@@ -12,7 +12,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from stored import Raw, entry, file_of, module_of
+from stored import Raw, entry, headed, module_of, pages_of, row
 from support import KINDS
 
 import devmod
@@ -21,10 +21,6 @@ import devmod
 def with_origin(module: devmod.Module, origin: devmod.Origin) -> devmod.Module:
     module.__dict__["_devmod_origin"] = origin
     return module
-
-
-def index_of(data: bytes) -> dict[str, Any]:
-    return msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
 
 
 def all_of(module: devmod.Module) -> list[devmod.Module]:
@@ -38,15 +34,16 @@ def test_the_layout_of_a_file() -> None:
     module = with_origin(module_of(code=b"kernel", fmap={"f": devmod.FunctionInfo("k", [])}), devmod.Origin("opencl", "libclang 18"))
     data = devmod.dumps(module)
     blob = module.save_to_bytes()
-    index = (
-        b"\x82\xa5roots\x91\x00\xa7modules\x91\x87"
-        b"\xa4kind\xa6opencl\xa6format\xa2cl\xa9functions\x91\xa1f"
+    page = (
+        b"\x81\xa7modules\x91\x87"
+        b"\xa4kind\xa6opencl\xa6format\xa2cl\xa9functions\x91\xa1f\xa4rank\x00"
         b"\xa6origin\x82\xa6target\xa6opencl\xa9toolchain\xablibclang 18"
-        b"\xa6offset\x00\xa4size" + bytes([len(blob)]) + b"\xa6sha256\xc4\x20" + hashlib.sha256(blob).digest()
+        b"\xa4size" + bytes([len(blob)]) + b"\xa6sha256\xc4\x20" + hashlib.sha256(blob).digest()
     )
-    assert index_of(data) == msgpack.unpackb(index)
-    head = b"\x89devmod\n\x01\0\0\0" + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
-    assert data == head + bytes(-len(head) % 64) + blob
+    head = b"\x82\xaacandidates\x01\xa5pages\x91\x96\x01\xcc" + bytes([len(page), len(blob)]) + b"\xc4\x20"
+    head += hashlib.sha256(page).digest() + b"\x00\xc4\x00"
+    start = b"\x89devmod\n\x04\0\0\0" + len(head).to_bytes(4, "little") + hashlib.sha256(head).digest() + head + page
+    assert data == start + bytes(-len(start) % 64) + blob
 
 
 @pytest.mark.row("R18", "R19", "R21", "R24")
@@ -135,10 +132,10 @@ def test_an_origin_travels_outside_the_modules_bytes() -> None:
 def test_the_index_has_the_architecture_of_the_payload() -> None:
     ptx = b".version 8.0\n.target sm_70\n.address_size 64\n"
     shaders = {name: b"\0\0\0\0" + bytes(8) + b"" for name in ("a", "b")}
-    found = index_of(
+    (found,) = pages_of(
         devmod.dumps(devmod.bundle(module_of("cuda", code=ptx, fmt="ptx"), module_of("vulkan", code=shaders), module_of("webgpu")))
     )
-    ptx_entry, vulkan, webgpu = found["modules"]
+    (ptx_entry, vulkan, webgpu) = sorted(found["modules"], key=lambda each: each["kind"])
     assert ptx_entry["variant"] == devmod.backend.find_spec("cuda").architecture("ptx", ptx) != ""
     assert "variant" not in vulkan
     assert "variant" not in webgpu
@@ -299,7 +296,8 @@ def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:
     path = tmp_path / "k.devmod"
     blob = b"\xa2cl\x80\xc6" + (2**32 - 1).to_bytes(4, "big")
     size = len(blob) + 2**32 - 1
-    head = file_of({"roots": [0], "modules": [entry(blob, size=size, functions=None)]})
+    page = msgpack.packb({"modules": [entry(blob, size=size, functions=None, rank=0)]})
+    head = headed({"candidates": 1, "pages": [row(page, 1, size)]}, page)
     with open(path, "wb") as file:  # 4 GiB, most of it a hole
         file.write(head + blob)
         file.truncate(len(head) + size)

@@ -487,7 +487,7 @@ def test_inspect_compares_digests_only_with_verify(capsys: pytest.CaptureFixture
     code, out, err = run(capsys, "inspect", bundle, "--verify")
     assert (code, out) == (1, "")
     assert err == (
-        f"devmod: error: '{bundle}': the vulkan module with 'k' is damaged: its SHA-256 is not the one in the index. "
+        f"devmod: error: '{bundle}': the opencl module with 'scale' is damaged: its SHA-256 is not the one in the index. "
         "Nothing of it was used. Get the file again from where it came\n"
     )
 

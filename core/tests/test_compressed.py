@@ -11,8 +11,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
+from stored import file_of as handmade_file
+from stored import pages_of
 from work import work
 
 import devmod
@@ -37,14 +38,14 @@ def module(code: bytes = CODE) -> devmod.Module:
 
 
 def index_of(data: bytes) -> dict[str, Any]:
-    index: dict[str, Any] = msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
-    return index
+    (page,) = pages_of(data)
+    return page
 
 
 @pytest.mark.row("R18", "R19", "R42")
 def test_compressed_bytes_come_out_as_they_were() -> None:
     plain, packed = devmod.dumps(module()), devmod.dumps(module(), compress="zstd")
-    assert (plain[8], packed[8]) == (1, 2)
+    assert (plain[8], packed[8]) == (4, 4)
     assert 20 * len(packed) < len(plain)
     loaded = devmod.loads(packed)
     assert loaded.save_to_bytes() == module().save_to_bytes()
@@ -82,14 +83,12 @@ def test_bytes_that_do_not_get_smaller_are_not_compressed() -> None:
 
 
 def file_of(entries: list[dict[str, Any]], *blobs: bytes) -> bytes:
-    """Return a file of version 2 with those modules, whose offsets, sizes and digests are added."""
+    """Return a file with those modules, whose sizes and digests are added."""
     joined, modules = b"", []
     for entry, blob in zip(entries, blobs, strict=True):
-        modules.append(entry | {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()})
+        modules.append(entry | {"size": len(blob), "sha256": hashlib.sha256(blob).digest()})
         joined += blob.ljust(-(-len(blob) // 64) * 64, b"\0")
-    index = msgpack.packb({"roots": [*range(len(modules))], "modules": modules})
-    head = b"\x89devmod\n" + (2).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
-    return head.ljust(-(-len(head) // 64) * 64, b"\0") + joined.removesuffix(bytes(-len(blobs[-1]) % 64))
+    return handmade_file({"roots": [*range(len(modules))], "modules": modules}, joined.removesuffix(bytes(-len(blobs[-1]) % 64)))
 
 
 def not_compressed(act: Callable[[], object]) -> str:

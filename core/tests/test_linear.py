@@ -31,33 +31,29 @@ def names(count: int, behind: bytes = b"") -> bytes:
     return b"".join(b"\xa6%06d" % number + behind for number in range(count))
 
 
-ROOT = b"\xa5roots\x91\x00\xa7modules\x91"
+ROOT = b"\xa7modules\x91"
+LIBRARY = b"\xa4kind\xa4_lib\xa4rank\x00"
 INDEXES: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "empty maps under an unknown key": (
         300_000,
-        lambda count: b"\x83" + ROOT + b"\x81\xa4kind\xa4_lib\xa1x" + array(count) + b"\x80" * count,
+        lambda count: b"\x82" + ROOT + b"\x82" + LIBRARY + b"\xa1x" + array(count) + b"\x80" * count,
     ),
     "numbers under an unknown key": (
         300_000,
-        lambda count: b"\x83" + ROOT + b"\x81\xa4kind\xa4_lib\xa1x" + array(count) + b"\x01" * count,
+        lambda count: b"\x82" + ROOT + b"\x82" + LIBRARY + b"\xa1x" + array(count) + b"\x01" * count,
     ),
     "empty arrays in an origin": (
         300_000,
-        lambda count: b"\x82" + ROOT + b"\x82\xa4kind\xa4_lib\xa6origin\x81\xa1x" + array(count) + b"\x90" * count,
+        lambda count: b"\x81" + ROOT + b"\x83" + LIBRARY + b"\xa6origin\x81\xa1x" + array(count) + b"\x90" * count,
     ),
     "small maps in an origin": (
         75_000,
-        lambda count: b"\x82" + ROOT + b"\x82\xa4kind\xa4_lib\xa6origin\x81\xa1x" + array(count) + b"\x81\xa1x\xc0" * count,
+        lambda count: b"\x81" + ROOT + b"\x83" + LIBRARY + b"\xa6origin\x81\xa1x" + array(count) + b"\x81\xa1x\xc0" * count,
     ),
-    "nodes": (20_000, lambda count: b"\x82" + ROOT[:-1] + array(count) + b"\x81\xa4kind\xa4_lib" * count),
+    "nodes": (20_000, lambda count: b"\x81" + ROOT[:-1] + array(count) + b"\x81\xa4kind\xa4_lib" * count),
     "imports": (
         300_000,
-        lambda count: (
-            b"\x82\xa5roots\x91\x00\xa7modules\x92\x82\xa4kind\xa4_lib\xa7imports"
-            + array(count)
-            + b"\x01" * count
-            + b"\x81\xa4kind\xa4_lib"
-        ),
+        lambda count: b"\x81\xa7modules\x92\x83" + LIBRARY + b"\xa7imports" + array(count) + b"\x01" * count + b"\x81\xa4kind\xa4_lib",
     ),
 }
 MODULES: dict[str, tuple[int, Callable[[int], bytes]]] = {
@@ -104,8 +100,7 @@ def test_a_modules_bytes_are_read_in_proportion_to_their_size(count: int, fmap: 
 def unknown_kinds(count: int) -> bytes:
     digest = hashlib.sha256(b"x").digest()
     modules: list[dict[str, Any]] = [
-        {"kind": f"k{number}", "format": "x", "functions": ["f"], "offset": 64 * number, "size": 1, "sha256": digest}
-        for number in range(count)
+        {"kind": f"k{number}", "format": "x", "functions": ["f"], "size": 1, "sha256": digest} for number in range(count)
     ]
     return file_of({"roots": list(range(count)), "modules": modules}, (b"x" + bytes(63)) * (count - 1) + b"x")
 

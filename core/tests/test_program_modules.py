@@ -248,7 +248,7 @@ def test_a_program_beside_many_modules_keeps_the_quick_table() -> None:
 
     few, many, plain = load(600, with_program=True), load(1200, with_program=True), load(1200, with_program=False)
     few()
-    assert abs(work(many) - work(few)) < 100
+    assert abs(work(many) - work(few)) < work(few) // 4  # the head has a row for each page
     assert work(many) < 2 * work(plain)
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
 from distributions import install
-from stored import file_of
+from stored import blobs_of, file_of, pages_of
 from work import assert_linear
 
 import devmod
@@ -41,8 +40,7 @@ def one_source(count: int = 9, source: bytes = SOURCE, kind: str = "metal") -> A
 
 
 def repeats_of(data: bytes, number: int = 0) -> Any:
-    index = msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
-    return index["modules"][number].get("repeats")
+    return pages_of(data)[0]["modules"][number].get("repeats")
 
 
 @pytest.mark.row("R17", "R18", "R19")
@@ -55,7 +53,7 @@ def test_the_file_has_a_source_once_and_the_bytes_are_the_same(kind: str, compre
     wire = made.save_to_bytes()
     assert wire.count(SOURCE) == 9
     data = devmod.dumps(made, compress=compress)
-    assert (data[8], len(repeats_of(data)), len(repeats_of(data)[0])) == (3, 1, 10)
+    assert (len(repeats_of(data)), len(repeats_of(data)[0])) == (1, 10)
     assert len(data) < len(SOURCE) + 1500
     loaded: Any = devmod.loads(data)
     assert loaded.size == len(wire)
@@ -78,9 +76,9 @@ def test_several_sources_and_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize("shaders", [{"a": b"x" * 900, "b": b"x" * 900}, {"a": SOURCE, "b": SOURCE[:-1] + b" "}, {"a": SOURCE}, {}])
-def test_a_file_that_would_save_little_has_version_1(shaders: dict[str, bytes]) -> None:
+def test_a_file_that_would_save_little_has_no_repeats(shaders: dict[str, bytes]) -> None:
     data = devmod.dumps(module_of(shaders))
-    assert (data[8], repeats_of(data)) == (1, None)
+    assert repeats_of(data) is None
 
 
 def test_a_source_with_many_uses_is_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +108,7 @@ class InOddParts(devmod.Module):
 
 def test_equal_parts_that_are_no_shaders_are_not_shared() -> None:
     data = devmod.dumps(InOddParts())
-    assert (data[8], repeats_of(data)) == (1, None)
+    assert repeats_of(data) is None
     assert devmod.loads(data).save_to_bytes() == InOddParts().save_to_bytes()
 
 
@@ -222,7 +220,7 @@ def test_repeats_in_a_kind_without_shaders(kind: str) -> None:
     import hashlib
 
     entry = {"kind": kind, "format": "cl", "offset": 0, "size": len(stored), "sha256": hashlib.sha256(stored).digest()}
-    loaded = devmod.loads(file_of({"roots": [0], "modules": [entry | {"repeats": [[at, 3, at + 3]]}]}, stored, version=3))
+    loaded = devmod.loads(file_of({"roots": [0], "modules": [entry | {"repeats": [[at, 3, at + 3]]}]}, stored))
     assert loaded.save_to_bytes() == wire
     with pytest.raises(devmod.FormatError, match="repeats, which only shaders have"):
         dict(loaded.functions)
@@ -259,10 +257,9 @@ def test_the_memory_is_that_of_one_source(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.row("R41")
 def test_an_unknown_kind_does_not_join_the_shaders() -> None:
     data = devmod.dumps(one_source(500, SOURCE * 20))
-    index = msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
-    index["modules"][0]["kind"] = "npu"
-    start = -(-(48 + int.from_bytes(data[12:16], "little")) // 64) * 64
-    loaded = devmod.loads(file_of(index, data[start:], version=3))
+    (page,) = pages_of(data)
+    page["modules"][0]["kind"] = "npu"
+    loaded = devmod.loads(file_of(page, blobs_of(data)))
     tracemalloc.start()
     try:
         with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_bytes\.npu is not registered"):

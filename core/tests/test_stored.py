@@ -364,7 +364,7 @@ def test_inspect_refuses_an_invalid_function(capsys: pytest.CaptureFixture[str],
 def test_an_invalid_origin_is_refused_at_its_first_use_and_affects_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     blob = b"\xa2cl\x80\xc4\x03abc"
     good, bad = {"target": "opencl"}, {"target": 1}
-    modules = [entry(blob, 64 * number, functions=None, origin=origin) for number, origin in enumerate((good, bad))]
+    modules = [entry(blob, functions=None, origin=origin) for origin in (good, bad)]
     data = file_of({"roots": [0, 1], "modules": modules}, blob + bytes(64 - len(blob)) + blob)
     root = devmod.loads(data)
     first, second = root.imports

@@ -305,7 +305,7 @@ def test_an_empty_path_among_the_policies_stays(checker: Any, policy: str, monke
 @pytest.mark.row("R46")
 def test_padding_must_be_zero(checker: Any) -> None:
     two = devmod.dumps(devmod.bundle(Raw("first", b"1", functions=("f",)), Raw("second", b"2", functions=("f",)), mixed=True))
-    starts = [two.index(b"\0", 48 + int.from_bytes(two[12:16], "little")), two.rindex(b"2") - 1]
+    starts = [two.rindex(b"1") - 1, two.rindex(b"2") - 1]
     text = "the bundle in memory is damaged: the bytes between two of its parts are not zero. Get the file again"
     devmod.loads(two, signature=b"signed").imports[0].save_to_bytes()
     for start in starts:

@@ -33,14 +33,14 @@ def tiny_maps(size: int) -> bytes:
     """Return an index with an unknown key whose value is tiny maps."""
     count = size // 3
     value = b"\xdd" + struct.pack(">I", count) + b"\x81\xa0\xc0" * count
-    return bundle_of(b"\x83\xa5roots\x91\x00\xa7modules\x91\x81\xa4kind\xa6bundle\xa1x" + value, b"")
+    return bundle_of(b"\x82\xa7modules\x91\x81\xa4kind\xa6bundle\xa1x" + value, b"")
 
 
 def tiny_maps_in_origin(size: int) -> bytes:
     """Return an index whose module has an origin of tiny maps, which are kept."""
     count = size // 3
     value = b"\xdd" + struct.pack(">I", count) + b"\x81\xa0\xc0" * count
-    return bundle_of(b"\x82\xa5roots\x91\x00\xa7modules\x91\x82\xa4kind\xa6bundle\xa6origin\x81\xa1x" + value, b"")
+    return bundle_of(b"\x81\xa7modules\x91\x82\xa4kind\xa6bundle\xa6origin\x81\xa1x" + value, b"")
 
 
 def nodes(size: int) -> bytes:

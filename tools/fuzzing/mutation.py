@@ -17,6 +17,8 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from handmade import MAGIC, candidates_of, head_of, headed, row
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
@@ -252,42 +254,65 @@ def mutate_program(data: bytes, random: Random) -> bytes:
 
 # -- bundles
 
-MAGIC, _HEADER = b"\x89devmod\n", 48
+
+def bundle_of(page: bytes, blobs: bytes) -> bytes:
+    """Return a bundle with that page, with its digest. The roots in the head are those in the page, where devmod ignores them."""
+    try:
+        fields = msgpack.unpackb(page, strict_map_key=False)
+        modules = fields["modules"]
+        records = len(modules) + len(fields.get("sources", ()))
+        roots, candidates = fields.get("roots", [0]), sum("rank" in each for each in modules if isinstance(each, dict))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        records, roots, candidates = min(len(page), 1), [0], 1
+    try:
+        return headed({"candidates": candidates, "roots": roots, "pages": [row(page, records, len(blobs))]}, page, blobs)
+    except (ValueError, TypeError, OverflowError):
+        return headed({"candidates": 1, "roots": [0], "pages": [row(page, records, len(blobs))]}, page, blobs)
 
 
-def bundle_of(index: bytes, blobs: bytes, version: int = 1) -> bytes:
-    """Return a bundle with that index and the index's digest."""
-    head = MAGIC + struct.pack("<II", version, len(index)) + hashlib.sha256(index).digest() + index
-    return head + bytes(-len(head) % 64) + blobs
-
-
-def split_bundle(data: bytes) -> tuple[bytes, bytes]:
-    """Return the index and the blobs; raise ValueError if `data` has no header of a bundle."""
-    length = int.from_bytes(data[12:16], "little")
-    if data[:8] != MAGIC or len(data) < _HEADER + length:
+def split_bundle(data: bytes) -> tuple[dict[str, Any], list[bytes], bytes]:
+    """Return the head, the pages and the blobs. Raise ValueError if `data` is no bundle."""
+    try:
+        head, at, pages = head_of(data), 48 + int.from_bytes(data[12:16], "little"), list[bytes]()
+        for each in head["pages"]:
+            if not all(type(number) is int and 0 <= number < 2**32 for number in each[:3]):
+                raise ValueError("no numbers")
+            pages.append(data[at : at + each[1]])
+            at += each[1]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError("no bundle") from error
+    if data[:8] != MAGIC or not pages or not all(pages):
         raise ValueError("no bundle")
-    end = _HEADER + length
-    return data[_HEADER:end], data[end + (-end % 64) :]
+    return head, pages, data[at + (-at % 64) :]
 
 
 def assemble(index: list[Any], blobs: Sequence[bytes | None], frames: Mapping[int, bytes] | None = None) -> tuple[bytes, bytes]:
-    """Return an index and blobs in which the modules and sources have these bytes: offset, size, sha256 and zstd are correct.
+    """Return a page and blobs in which the modules and sources have these bytes: size, sha256 and zstd are correct.
 
-    None leaves a module as it is. `frames` are compressed bytes by number, in place of those of the compressor.
+    Candidates without a rank get the right one. None leaves a module as it is. `frames` are compressed bytes by number, in place of those
+    of the compressor.
     """
     joined = bytearray()
+    modules = [dict(_texts(each)) for each in _maps(index, "modules")]
+    order = candidates_of(dict(_texts(index[0])).get("roots"), modules) if index else []
     for number, (entry, blob) in enumerate(zip(_entries(index), blobs, strict=False)):
+        if isinstance(entry, Pairs) and number in order and not any(key == "rank" for key, _ in entry):
+            entry.append(("rank", order.index(number)))
         if blob is None or not isinstance(entry, Pairs):
             continue
-        joined += bytes(-len(joined) % 64)
         correct: dict[str, Any] = {}
         if any(key == "zstd" for key, _ in entry):
             correct["zstd"] = [len(blob), hashlib.sha256(blob).digest()]
             blob = (frames or {}).get(number) or zstd.compress(blob, 1)
-        correct |= {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+        correct |= {"size": len(blob), "sha256": hashlib.sha256(blob).digest()}
         entry[:] = [pair for pair in entry if pair[0] not in list(correct)] + list(correct.items())  # a key may be a list
-        joined += blob
+        joined += bytes(-len(joined) % 64) * bool(blob) + blob
     return b"".join(pack(each) for each in index), bytes(joined)
+
+
+def _texts(value: Any) -> list[tuple[str, Any]]:
+    """Return the pairs of a map whose keys are texts."""
+    return [(key, each) for key, each in value if isinstance(key, str)] if isinstance(value, Pairs) else []
 
 
 def _maps(index: list[Any], name: str) -> list[Any]:
@@ -306,11 +331,14 @@ def _entries(index: list[Any]) -> list[Any]:
 
 def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
     results: list[bytes | None] = []
+    at = 0
     for entry in _entries(index):
-        result = {key: value for key, value in entry if isinstance(key, str)} if isinstance(entry, Pairs) else {}
-        offset, size = result.get("offset"), result.get("size")
-        known = isinstance(offset, int) and isinstance(size, int) and 0 <= offset <= offset + size <= len(blobs)
-        blob = blobs[offset : offset + size] if known and isinstance(offset, int) and isinstance(size, int) else None
+        result = dict(_texts(entry))
+        size = result.get("size")
+        blob = None
+        if isinstance(size, int) and 0 <= size <= len(blobs) - at:
+            start = at + (-at % 64 if size else 0)
+            blob, at = blobs[start : start + size], start + size
         if blob is not None and "zstd" in result:
             try:
                 blob = zstd.ZstdDecompressor().decompress(blob, max_length=MOST)
@@ -323,20 +351,24 @@ def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
 def mutate_bundle(data: bytes, random: Random) -> bytes:
     """Change the index or a module's bytes, and correct the digests in most cases."""
     try:
-        index, blobs = split_bundle(data)
-        objects = unpack_all(index)
+        head, pages, blobs = split_bundle(data)
+        objects = unpack_all(pages[0])
     except ValueError:
         return mutate_bytes(data, random)
     choice = random.randrange(12)
+    if len(pages) > 1 or choice == 11:
+        return mutate_pages(data, random)
     if choice == 0:
         return mutate_bytes(data, random)
-    version = data[8]
     if choice == 1:
-        return bundle_of(mutate_bytes(index, random), blobs, version)
+        return bundle_of(mutate_bytes(pages[0], random), blobs)
+    if objects and isinstance(objects[0], Pairs):
+        ranks = {rank: at for at, each in enumerate(_maps(objects, "modules")) if isinstance(rank := dict(_texts(each)).get("rank"), int)}
+        objects[0].append(("roots", head.get("roots", [ranks[rank] for rank in sorted(ranks)])))
     parts = _blobs_of(objects, blobs)
     references = [number for number, part in enumerate(parts) if part is not None]
     frames = {}
-    if choice == 2 and version > 1:
+    if choice == 2 and any(key == "zstd" for each in _entries(objects) for key, _ in _texts(each)):
         frames = {number: mutate_bytes(zstd.compress(parts[number] or b"", random.choice((1, 19))), random) for number in references}
     elif choice < 7 and references:
         number = random.choice(references)
@@ -350,31 +382,38 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     else:
         mutate_tree(objects, random)
         if random.randrange(3):
-            return bundle_of(b"".join(pack(each, random) for each in objects), blobs, version)
-    packed, joined = assemble(objects, parts, frames)
-    return bundle_of(packed, joined, version)
+            return bundle_of(b"".join(pack(each, random) for each in objects), blobs)
+    return bundle_of(*assemble(objects, parts, frames))
 
 
-def mutate_lookup(data: bytes, random: Random) -> bytes:
-    """Change the table of functions in an index: its three columns of numbers of 32 bits."""
+def mutate_pages(data: bytes, random: Random) -> bytes:
+    """Change the head or a page, and correct the digests. What the head says of a page stays in part."""
     try:
-        index, blobs = split_bundle(data)
-        objects = unpack_all(index)
+        head, pages, blobs = split_bundle(data)
+        number = random.randrange(len(pages))
+        objects = unpack_all(pages[number])
     except ValueError:
         return mutate_bytes(data, random)
-    fields = objects[0] if objects and isinstance(objects[0], Pairs) else Pairs()
-    table = next((value for key, value in fields if key in ("lookup", "tree_lookup") and isinstance(value, list)), [])
-    columns = [number for number, each in enumerate(table) if isinstance(each, bytes)]
-    if not columns or not random.randrange(4):
-        return mutate_bundle(data, random)
-    for _ in range(random.choice((1, 1, 1, 3))):
-        column = random.choice(columns)
-        numbers = [table[column][at : at + 4] for at in range(0, len(table[column]), 4)]
-        place = random.randrange(len(numbers) + 1)
-        value = random.choice((*NUMBERS, len(index), *range(6), random.randrange(len(index) + 1))) % 2**32
-        numbers[place : place + random.randrange(2)] = [struct.pack("<I", value)] * random.randrange(3)
-        table[column] = b"".join(numbers) + bytes(not random.randrange(40))
-    return bundle_of(b"".join(pack(each) for each in objects), blobs, data[8])[:MOST]
+    rows = head["pages"]
+    if random.randrange(3):
+        if random.randrange(4):
+            mutate_tree(objects, random)
+            pages[number] = b"".join(pack(each, random) for each in objects)
+        else:
+            pages[number] = mutate_bytes(pages[number], random)
+        rows[number][1], rows[number][3] = len(pages[number]), hashlib.sha256(pages[number]).digest()
+        rows[number][0] = random.choice((rows[number][0], rows[number][0], rows[number][0] + 1, max(rows[number][0] - 1, 0)))
+    if random.randrange(3) == 0:
+        one, other = random.randrange(len(pages)), random.randrange(len(pages))
+        pages[one], pages[other] = pages[other], pages[one]
+        rows[one][:4], rows[other][:4] = rows[other][:4], rows[one][:4]
+    try:
+        packed = unpack_all(msgpack.packb(head))
+    except (ValueError, OverflowError):  # a map with a list as a key
+        return mutate_bytes(data, random)
+    if random.randrange(2):
+        mutate_tree(packed, random)
+    return headed(b"".join(pack(each, random) for each in packed), b"".join(pages), blobs)[:MOST]
 
 
 def mutate_kpack(data: bytes, random: Random) -> bytes:

@@ -8,7 +8,7 @@ async function read(kind, data) {
     decode(kind, data);
     return "";
   }
-  const bundle = await open(data);
+  const bundle = await (await open(data)).readAll();
   const compressed = [];
   for (const module of bundle.modules) {
     if (module.offset === null) continue;

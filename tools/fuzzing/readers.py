@@ -236,7 +236,7 @@ def read_bundle(data: bytes) -> None:
 
 
 def read_lookup(data: bytes) -> None:
-    """A bundle with a table of its functions: look-ups by the table, then all modules, then the same look-ups."""
+    """A bundle of several pages: look-ups by pages, then all modules, then the same look-ups."""
     root: Any = devmod.loads(data)
     for _ in range(2 if root.kind == "bundle" else 0):
         for name in ("f", "g", "größe", "h", "none", ""):
@@ -843,7 +843,7 @@ def _readers() -> Iterator[Reader]:
     cuda = [*_payloads((".cubin", ".ptx", ".fatbin"))]
     yield Reader("binary-cuda", read_cuda_binary, elf, lambda: list(cuda), passes=8, weight=1, executions=200)
     yield Reader("binary-hexagon", read_hexagon_binary, elf, partial(_payloads, (".so",)), passes=2, weight=1, executions=300)
-    yield Reader("lookup", read_lookup, mutation.mutate_lookup, seeds.lookups, passes=6, weight=1, executions=500)
+    yield Reader("pages", read_lookup, mutation.mutate_pages, seeds.lookups, passes=6, weight=1, executions=500)
     includes = seeds.includes()
     words = seeds.words_of(includes)
     yield Reader("includes", read_includes, mutation.mutate_text(words), lambda: list(includes), passes=8, weight=1, executions=400)

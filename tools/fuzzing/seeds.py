@@ -21,7 +21,7 @@ _VECTORS = ROOT / "core" / "tests" / "vectors"
 
 def golden(suffix: str) -> list[bytes]:
     """Return the golden files of a suffix, the valid ones first."""
-    return [path.read_bytes() for part in ("v1", "v2", "v3", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
+    return [path.read_bytes() for part in ("v1", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
 
 
 def vectors(part: str, suffix: str = "") -> list[bytes]:
@@ -36,22 +36,22 @@ def containers() -> list[bytes]:
 
 
 def lookups() -> list[bytes]:
-    """Bundles with a table of their functions. devmod writes the table for 512 modules and more, and reads it in any file."""
+    """Bundles of several pages. devmod writes pages for more than 64 records, and reads them in any file."""
     import devmod
 
     format_save: Any = import_module("devmod._formats.save")
     info = [{name: devmod.FunctionInfo(name, ["handle"]) for name in names} for names in (("f",), ("g", "größe"), ("f", "h"), ("i",))]
     modules = [devmod.create_with_fallback("cuda", b"payload", "cubin", each) for each in info]
     shaders = [devmod.create_with_fallback("webgpu", dict.fromkeys(each, b"@compute"), "wgsl", each) for each in info]
-    before = format_save.MIN_MODULES
-    format_save.MIN_MODULES = 2
+    before = format_save.MAX_SINGLE, format_save.PAGE_SIZE
+    format_save.MAX_SINGLE, format_save.PAGE_SIZE = 1, 150
     try:
         files = [devmod.dumps(devmod.bundle(*each, mixed=True)) for each in (modules, shaders)]
         modules[0].import_module(devmod.bundle(*shaders[:2], mixed=True))
         modules[1].import_module(modules[2])
         return [*files, devmod.dumps(devmod.bundle(devmod.bundle(*modules[2:], mixed=True), *modules, mixed=True))]
     finally:
-        format_save.MIN_MODULES = before
+        format_save.MAX_SINGLE, format_save.PAGE_SIZE = before
 
 
 def includes() -> list[bytes]:

@@ -14,11 +14,13 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from alone import hide
 from distributions import install
 from http_server import Handler, Server, http_server
 from signing import bundle, envelope, key, policy, refusal, rule, signed
+from stored import Raw, blobs_of, head_of, pages_of, with_pages
 
 import devmod
 from devmod._cli import main
@@ -164,8 +166,8 @@ def test_payloads_that_are_swapped() -> None:
     one, two = bundle(b"the 1st payload"), bundle(b"the 2nd payload")
     signed("k/f.devmod", data=one)
     signed("k/g.devmod", data=two)
-    head = 48 + int.from_bytes(one[12:16], "little")
-    Path("k/f.devmod").write_bytes(one[:head] + two[head:])
+    start = len(one) - len(blobs_of(one))
+    Path("k/f.devmod").write_bytes(one[:start] + two[start:])
     Path("k/g.devmod").write_bytes(two.replace(b"2nd", b"1st"))
     for path in ("k/f.devmod", "k/g.devmod"):
         module = devmod.load(path)
@@ -178,7 +180,7 @@ def test_payloads_that_are_swapped() -> None:
 def test_a_file_that_is_cut_or_extended() -> None:
     data = bundle(*TWO)
     signed("k/f.devmod", data=data)
-    for changed in (data[:40], data[:200]):
+    for changed in (data[:40], data[:47]):
         Path("k/f.devmod").write_bytes(changed)
         with pytest.raises(devmod.FormatError):
             devmod.load("k/f.devmod")
@@ -211,25 +213,85 @@ def test_no_payload_is_read_when_a_file_is_opened() -> None:
 
 
 def test_each_byte_of_a_file() -> None:
-    """Every changed byte is noticed: those of the header and the index by the signature, the others by digests or as padding."""
+    """Every changed byte is noticed: those of the header and the head by the signature, the others by digests or as padding."""
     data = bundle(*TWO)
     signature = signed("k/f.devmod", data=data)
-    head = 48 + int.from_bytes(data[12:16], "little")
     for at in range(len(data)):
         changed = bytearray(data)
         changed[at] ^= 1
         with pytest.raises((devmod.TrustError, devmod.FormatError)):
             payloads(devmod.loads(bytes(changed), signature=signature))
-    index = data[48:head].replace(b"toy", b"toz")
-    forged = data[:16] + hashlib.sha256(index).digest() + index + data[head:]
+    (page,) = pages_of(data)
+    forged = with_pages(data, head_of(data), [msgpack.packb(page).replace(b"toy", b"toz")])
+    assert len(forged) == len(data)
     assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(devmod.loads, forged, signature=signature)
 
 
-def test_the_version_in_the_header() -> None:
+def test_the_number_in_the_header() -> None:
     data = signed("k/f.devmod") and Path("k/f.devmod").read_bytes()
-    for version in (2, 3):
-        Path("k/f.devmod").write_bytes(data[:8] + bytes((version,)) + data[9:])
-        assert refused() == f"'acme.pub' has signed another file: acme/f, version 3. {AGAIN}"
+    for number in (0, 1, 2, 3, 5, 255):
+        Path("k/f.devmod").write_bytes(data[:8] + bytes((number,)) + data[9:])
+        with pytest.raises(devmod.FormatError):
+            devmod.load("k/f.devmod")
+
+
+def library(word: bytes = b"good") -> bytes:
+    """Return a file of several pages."""
+    modules = [
+        Raw("toy", b"%s %d" % (word, number), functions=(f"f{number:03}_{'a long name ' * 40}", f"z{number}")) for number in range(100)
+    ]
+    return devmod.dumps(devmod.bundle(*modules))
+
+
+@pytest.mark.row("R46", "R50")
+def test_pages_that_are_swapped_or_changed() -> None:
+    """The signature covers the head, which has the digests of pages. A page is compared with its own before anything of it is used."""
+    good, bad = library(), library(b"evil")
+    signature = signed("k/f.devmod", data=good)
+    head, pages = head_of(good), pages_of(good)
+    assert [len(pages), len(good)] == [2, len(bad)]
+    damaged = "is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again"
+    at = [48 + int.from_bytes(good[12:16], "little")]
+    for _, size, *_ in head["pages"]:
+        at.append(at[-1] + size)
+    for number, start in enumerate(at[:-1]):
+        end = at[number + 1]
+        other = bytearray(good[start:end])
+        other[len(other) // 2] ^= 1
+        for page in (bad[start:end], bytes(other)):  # of another file that somebody has signed, and with one bit flipped
+            Path("k/f.devmod").write_bytes(good[:start] + page + good[end:])
+            module: Any = devmod.load("k/f.devmod")
+            for act in (payloads, list, devmod.dumps):
+                with pytest.raises(devmod.FormatError, match=damaged):
+                    act(module)
+            # A function of the other pages is found, and one of this is not.
+            for each in range(0, 100, 7):
+                try:
+                    assert module._owners_of(f"z{each}")[0].save_to_bytes() == b"good %d" % each
+                except devmod.FormatError as error:
+                    refused = str(error)
+                    assert damaged in refused
+    # With a head for the changed pages, it is another file.
+    names = [each.pop("names", None) for each in pages]
+    for forged in (with_pages(good, head, pages), with_pages(good, head | {"roots": [*range(99, -1, -1)]}, pages_of(good)), bad):
+        assert any(names)
+        assert "'acme.pub' has signed another file: acme/f, version 3" in refusal(devmod.loads, forged, signature=signature)
+
+
+@pytest.mark.row("R46", "R50")
+def test_a_page_that_changes_in_place_is_used_as_it_was_hashed() -> None:
+    good, bad = library(), library(b"evil")
+    signed("k/f.devmod", data=good)
+    module: Any = devmod.load("k/f.devmod")
+    found = module._owners_of("z1")[0]
+    with Path("k/f.devmod").open("r+b") as file:
+        file.write(bad)
+    assert found.entry.digest == hashlib.sha256(b"good 1").digest()
+    assert f"z{99}" in list(module)
+    with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256"):
+        found.save_to_bytes()
+    with pytest.raises(devmod.TrustError):
+        devmod.load("k/f.devmod")
 
 
 # -- the signature

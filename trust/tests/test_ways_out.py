@@ -29,7 +29,7 @@ Way = Callable[[Any, devmod.Module], object]
 #: The arguments of members that have some.
 ARGUMENTS = {"get_function": ["scale"], "__getitem__": ["scale"], "get_global": ["c"], "__contains__": ["x"]}
 #: The public members that hand out nothing, those for a save, which compares the digests itself, and those that no program uses.
-INSIDE = "check has_digest import_module imports release unpack unverified source_bytes write_to_file"
+INSIDE = "check has_digest import_module imports release unpack unverified source_bytes sources write_to_file"
 INSIDE += " __abstractmethods__ __dict__ __slots__ __weakref__ __getattr__"
 #: The functions that take modules. A text is the way by which the content gets out there.
 WAYS: dict[str, Way | str] = {
@@ -98,10 +98,9 @@ def data_fixture(monkeypatch: pytest.MonkeyPatch) -> bytes:
 def changed(data: bytes, part: str) -> bytes:
     """Return the file with one part changed. The header, the index and with it the digests stay."""
     kind, old, new, _ = PARTS[part]
-    start = -(-(48 + int.from_bytes(data[12:16], "little")) // 64) * 64
-    (entry,) = [each.entry for each in walk(loads_own(data)) if isinstance(each, StoredModule) and each.kind == kind]
-    found: Any = entry.sources if part == "the sources" else entry
-    at, end = start + found.offset, start + found.offset + found.size
+    (module,) = [each for each in walk(loads_own(data)) if isinstance(each, StoredModule) and each.kind == kind]
+    found: Any = module.sources if part == "the sources" else module.entry
+    at, end = found.offset, found.offset + found.size
     assert (len(old), old in data[at:end]) == (len(new), True)
     return data[:at] + data[at:end].replace(old, new) + data[end:]
 

@@ -1,11 +1,12 @@
-// A `.devmod` file: its tree of modules. Opening one reads the index. A module's bytes are read at their first use.
+// A `.devmod` file: its tree of modules. Opening one reads the head of its index, and the index if it is one page. A module's bytes are read at their first use.
 
 import { chosenDevice } from "./device.js";
 import {
   ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, describeError, quoteName,
 } from "./errors.js";
 import { KernelFunction } from "./function.js";
-import { readHead, sameBytes, sha256 } from "./head.js";
+import { sameBytes, sha256 } from "./head.js";
+import { Index } from "./pages.js";
 import { unmetNeeds } from "./pipeline.js";
 import { makeProgram } from "./programfunction.js";
 import { describeValue } from "./scalars.js";
@@ -44,8 +45,8 @@ const SOURCES = {
 export async function open(from, options = {}) {
   const source = await sourceOf(from, options);
   try {
-    const { roots, entries } = await readHead(source);
-    return new Bundle(source, roots, entries);
+    const bundle = new Bundle(source, await Index.open(source));
+    return bundle.listed ? bundle.readAll() : bundle;
   } catch (error) {
     source.close();
     throw error;
@@ -55,24 +56,64 @@ export async function open(from, options = {}) {
 /** The modules of one file, as a tree. */
 export class Bundle {
   #source;
+  #index;
+  /** The modules that were made, by number. @type {Map<number, Module>} */
+  #made = new Map();
+  /** @type {readonly Module[] | null} */
+  #modules = null;
 
   /**
    * @param {Source} source
-   * @param {number[]} roots
-   * @param {Entry[]} entries
+   * @param {Index} index
    */
-  constructor(source, roots, entries) {
+  constructor(source, index) {
     this.#source = source;
+    this.#index = index;
     /** The name of the file in messages. */
     this.place = source.place;
-    /** Every module, in the order of the file. @type {readonly Module[]} */
-    this.modules = entries.map((entry, number) => new Module(source, number, entry));
-    this.modules.forEach((module, number) => {
-      const { imports } = /** @type {Entry} */ (entries[number]);
-      module.imports = Object.freeze(imports.map((child) => /** @type {Module} */ (this.modules[child])));
+  }
+
+  /** Whether the whole index was read, as that of a small file is. Otherwise `readAll` reads it. */
+  get listed() {
+    return this.#index.entries !== null;
+  }
+
+  /** Read the index of a large file. Then all modules are listed. @returns {Promise<Bundle>} */
+  async readAll() {
+    const entries = await this.#index.readAll();
+    this.#modules ??= this.#make(new Map(entries.map((entry, number) => /** @type {const} */ ([number, entry])).filter(([, { kind }]) => kind)));
+    return this;
+  }
+
+  /** Every module, in the order of the file. @returns {readonly Module[]} */
+  get modules() {
+    if (!this.#modules) {
+      throw new ArgumentError(`${this.place} has many modules, which are not read until they are needed. To list them: await bundle.readAll()`, { kind: "bundle" });
+    }
+    return this.#modules;
+  }
+
+  /** The roots of the tree. Several roots are alternatives. @returns {readonly Module[]} */
+  get roots() {
+    const { modules } = this;
+    return this.#index.roots.map((number) => /** @type {Module} */ (modules[number]));
+  }
+
+  /**
+   * Return the modules of some records, each with its imports. A module is made once.
+   * @param {Map<number, Entry>} entries
+   */
+  #make(entries) {
+    const made = [...entries].map(([number, entry]) => {
+      const module = this.#made.get(number) ?? new Module(this.#source, number, entry, this.#index);
+      this.#made.set(number, module);
+      return module;
     });
-    /** The roots of the tree. Several roots are alternatives. @type {readonly Module[]} */
-    this.roots = roots.map((root) => /** @type {Module} */ (this.modules[root]));
+    for (const module of made) {
+      const { imports } = /** @type {Entry} */ (entries.get(module.number));
+      module.imports = Object.freeze(imports.map((child) => /** @type {Module} */ (this.#made.get(child))));
+    }
+    return made;
   }
 
   /** The size of the file in bytes; -1 if the server does not report it. */
@@ -82,7 +123,13 @@ export class Bundle {
 
   /** The modules whose kernels a browser can run, in the order in which functions are looked up. */
   get webgpuModules() {
-    return this.modules.filter((module) => module.kind === "webgpu");
+    return this.#ordered.filter((module) => module.kind === "webgpu");
+  }
+
+  /** The modules in the order in which functions are looked up. */
+  get #ordered() {
+    const { modules } = this;
+    return [...new Set([...this.#index.candidates, ...modules.keys()])].map((number) => /** @type {Module} */ (modules[number]));
   }
 
   /**
@@ -92,7 +139,7 @@ export class Bundle {
    */
   find(name) {
     if (typeof name !== "string") throw new ArgumentError(`expected the name of a function as a string, got ${describeValue(name)}`, { kind: "webgpu" });
-    const candidates = this.modules.filter((module) => module.runs);
+    const candidates = this.#ordered.filter((module) => module.runs);
     const found = candidates.find((module) => module.functionNames.includes(name));
     if (found) return found;
     if (!candidates.length) {
@@ -120,8 +167,8 @@ export class Bundle {
    * @returns {Promise<FunctionOf<T>>}
    */
   async getFunction(name, options = {}) {
-    const first = this.find(name);
-    const candidates = this.modules.filter(({ runs, kind, functionNames }) => runs && kind === first.kind && functionNames.includes(name));
+    const candidates = await this.#candidates(name);
+    const first = /** @type {Module} */ (candidates[0]);
     if (first.kind === "program") return /** @type {FunctionOf<T>} */ (await makeProgram(name, candidates, options.device));
     if (candidates.length === 1) return first.getFunction(name, options);
     const description = `the webgpu function ${repr(name)}`;
@@ -141,6 +188,23 @@ export class Bundle {
     throw new DeviceNotFoundError(`${description} cannot run on this device: ${listed(reasons)}`, { kind: "webgpu", function: name });
   }
 
+  /**
+   * Return the modules of one kind that have a function. Of a large file, the pages of the function are read.
+   * @param {string} name
+   */
+  async #candidates(name) {
+    let found = [];
+    if (!this.listed && typeof name === "string") {
+      for (const number of await this.#index.find(name)) found.push(...this.#make(await this.#index.below(number)).filter((module) => module.number === number));
+    }
+    if (!found.some((module) => module.runs)) {
+      (await this.readAll()).find(name); // FunctionNotFoundError
+      found = this.#ordered.filter(({ functionNames }) => functionNames.includes(name));
+    }
+    const first = /** @type {Module} */ (found.find((module) => module.runs));
+    return found.filter(({ runs, kind }) => runs && kind === first.kind);
+  }
+
   /** Close the connection to a server without range requests. */
   close() {
     this.#source.close();
@@ -151,6 +215,7 @@ export class Bundle {
 export class Module {
   #source;
   #entry;
+  #index;
   /** Its bytes without repeats. @type {Promise<Uint8Array> | null} */
   #stored = null;
   /** @type {Promise<Map<string, string | Uint8Array>> | null} */
@@ -166,9 +231,11 @@ export class Module {
    * @param {Source} source
    * @param {number} number
    * @param {Entry} entry
+   * @param {Index} index
    */
-  constructor(source, number, entry) {
+  constructor(source, number, entry, index) {
     this.#source = source;
+    this.#index = index;
     this.#entry = entry;
     /** Its index in the file's list of modules. */
     this.number = number;
@@ -266,12 +333,12 @@ export class Module {
   }
 
   async #readSources() {
-    const blob = this.#entry.sources;
-    if (!blob) return new Map();
+    if (this.#entry.sources === null) return new Map();
+    const blob = await this.#index.entry(this.#entry.sources, true);
     const { place } = this.#source;
     const subject = `${place}: the sources of the ${this.kind} module`;
     if (blob.unpacked !== null) throw this.#compressedError(`${subject} are`);
-    const data = await this.#source.read(blob.offset, blob.size);
+    const data = await this.#source.read(/** @type {number} */ (blob.offset), blob.size);
     if (data.length < blob.size || !sameBytes(await sha256(data), blob.digest)) {
       throw new FormatError(`${subject} are damaged: their SHA-256 is not the one in the index. Get the file again`, { kind: this.kind });
     }

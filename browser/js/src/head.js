@@ -1,4 +1,4 @@
-// The head of a `.devmod` file: magic, version, digest and index. docs/formats.md has the layout.
+// The parts of the index of a `.devmod` file: its head and its pages. docs/formats.md has the layout.
 
 import { FormatError } from "./errors.js";
 import { isMap, Reader } from "./msgpack.js";
@@ -8,17 +8,15 @@ import { checkRepeats } from "./repeats.js";
 /** @import { Source } from "./source.js" */
 
 const MAGIC = [0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a];
-const VERSION = 3;
+/** The number of version 1 of the format. */
+const NUMBER = 4;
 const HEADER = 48;
 const ALIGN = 64;
-/** The largest index in bytes, enough for some hundred thousand modules. */
+/** The largest head and the largest page in bytes. */
 const MAX_INDEX = 2 ** 26;
+const MAX_NUMBER = 2 ** 32 - 1;
 /** The most bytes that compressed bytes of size n unpack to: `n * MAX_RATIO`, and `FREE_UNPACKED` more for a whole file. */
-const [FREE_UNPACKED, MAX_RATIO] = [2 ** 20, 256];
-/** The deepest nesting of imports. */
-const MAX_DEPTH = 64;
-/** The number by which nodes without bytes may exceed the other modules. */
-const MAX_BARE = 1024;
+export const [FREE_UNPACKED, MAX_RATIO] = [2n ** 20n, 256];
 const MAX_INT64 = 2n ** 63n - 1n;
 
 /**
@@ -27,30 +25,22 @@ const MAX_INT64 = 2n ** 63n - 1n;
  */
 
 /**
- * Bytes in the file. `offset` counts from the first byte of the file. `unpacked` is the size of what zstd compressed to them.
- * @typedef {object} Blob
- * @property {number} offset
- * @property {number} size
- * @property {Uint8Array} digest
- * @property {number | null} unpacked
- * @property {Repeats} repeats The ranges of the (unpacked) bytes that a module's bytes have several times.
- */
-
-/**
- * One module in the index. `offset` is null for a node without bytes. `sources` are the bytes of its sources.
+ * One record of the index: a module, or sources, whose kind is "". `offset` counts from the first byte of the file, and is null for a node
+ * without bytes. `unpacked` is the size of what zstd compressed to its bytes.
  * @typedef {object} Entry
  * @property {string} kind
  * @property {number[]} imports
  * @property {string} format
  * @property {string[]} functions The names of its functions.
  * @property {string} variant
+ * @property {number | null} rank The position of a candidate among the candidates.
  * @property {Origin | null} origin
  * @property {number | null} offset
  * @property {number} size
  * @property {Uint8Array} digest
- * @property {Blob["unpacked"]} unpacked
- * @property {Repeats} repeats
- * @property {Blob | null} sources
+ * @property {number | null} unpacked
+ * @property {Repeats} repeats The ranges of the (unpacked) bytes that a module's bytes have several times.
+ * @property {number | null} sources The number of the record of its sources.
  */
 
 /**
@@ -76,9 +66,8 @@ export function sameBytes(one, other) {
 }
 
 /**
- * Read the roots and modules of a file, and check header and index. Nothing after the index is read.
+ * Read the head of a file's index, and check it with the header. Nothing after it is read.
  * @param {Source} source
- * @returns {Promise<{ roots: number[], entries: Entry[] }>}
  */
 export async function readHead(source) {
   const { place } = source;
@@ -88,53 +77,116 @@ export async function readHead(source) {
   }
   if (header.length < HEADER) throw new FormatError(`${place} is cut short: ${header.length} bytes, and the header alone takes ${HEADER}`);
   const fields = new DataView(header.buffer, header.byteOffset, HEADER);
-  const version = fields.getUint32(8, true);
+  const number = fields.getUint32(8, true);
   const length = fields.getUint32(12, true);
-  if (version > VERSION) {
-    throw new FormatError(
-      `${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads versions 1 to ${VERSION}: take a newer devmod-webgpu`,
-    );
+  if (number > NUMBER) {
+    const version = number - NUMBER + 1;
+    throw new FormatError(`${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads version 1: take a newer devmod-webgpu`);
   }
-  if (version < 1) throw new FormatError(`${place} is damaged: version ${version} of the .devmod format does not exist`);
-  if (length > MAX_INDEX) {
-    throw new FormatError(`${place} is damaged: its index has ${length} bytes; the limit is ${MAX_INDEX}`);
+  if (number > 0 && number < NUMBER) {
+    throw new FormatError(`${place} is a development file, from before version 1 of the .devmod format: build it again`);
   }
-  const left = source.size - HEADER;
-  if (source.size >= 0 && length > left) {
-    throw new FormatError(`${place} is cut short: an index of ${length} bytes, and ${left} are left`);
+  if (number < 1) throw new FormatError(`${place} is damaged: the number ${number} of the .devmod format does not exist`);
+  if (length > MAX_INDEX) throw new FormatError(`${place} is damaged: its head has ${length} bytes; the limit is ${MAX_INDEX}`);
+  const head = await source.read(HEADER, length);
+  if (head.length < length) throw new FormatError(`${place} is cut short: a head of ${length} bytes, and ${head.length} are left`);
+  if (!sameBytes(await sha256(head), header.subarray(16, HEADER))) {
+    throw new FormatError(`${place} is damaged: the SHA-256 of its head is not the one in its header. Get the file again`);
   }
-  const index = await source.read(HEADER, length);
-  if (index.length < length) throw new FormatError(`${place} is cut short: an index of ${length} bytes, and ${index.length} are left`);
-  if (!sameBytes(await sha256(index), header.subarray(16, HEADER))) {
-    throw new FormatError(`${place} is damaged: the SHA-256 of its index is not the one in its header. Get the file again`);
-  }
-  const start = aligned(HEADER + length);
-  if (source.size >= 0 && source.size < start) {
-    throw new FormatError(`${place} is cut short: ${source.size} bytes, and its head alone takes ${start}`);
-  }
-  return readIndex(index, start, source.size < 0 ? -1 : source.size - start, place, version);
-}
-
-/** @param {number} offset */
-function aligned(offset) {
-  return Math.ceil(offset / ALIGN) * ALIGN;
+  return { head, end: HEADER + length };
 }
 
 /**
- * @param {Uint8Array} index
- * @param {number} start The number of bytes of the head.
- * @param {number} available The number of bytes after the head; -1 if it is unknown.
+ * Read what a head says: the number of candidates, the roots (null: the candidates), and its pages.
+ * @param {Uint8Array} head
+ * @param {number} end The offset of the first page.
  * @param {string} place
- * @param {number} version
  */
-function readIndex(index, start, available, place, version) {
-  const reader = new Reader(index, `the index of ${place}`);
-  /** @type {number[] | null} */
-  let roots = null;
-  /** @type {RawEntry[] | null} */
-  let entries = null;
-  /** @type {RawBlob[]} */
-  let sources = [];
+export function readHeadFields(head, end, place) {
+  const reader = new Reader(head, `the index of ${place}`);
+  const fields = { candidates: -1, roots: /** @type {number[] | null} */ (null), pages: /** @type {Page[]} */ ([]) };
+  readFields(reader, (key) => {
+    if (key === "candidates") fields.candidates = reader.readInt(0, MAX_NUMBER);
+    else if (key === "roots") fields.roots = readNumbers(reader);
+    else if (key === "pages") fields.pages = readPages(reader, end);
+    else reader.readValue();
+  });
+  reader.finish();
+  if (fields.candidates < 0) throw new FormatError(`the index of ${place} has no candidates`);
+  if (!fields.pages.length) throw new FormatError(`the index of ${place} has no pages`);
+  return fields;
+}
+
+/**
+ * A page: the number of its first record and of its records, its place and digest, the place of its records' bytes from the first ones on,
+ * and its first name (null: it has no names).
+ * @typedef {{ first: number, count: number, at: number, size: number, digest: Uint8Array, start: number, end: number, name: Uint8Array | null }} Page
+ */
+
+/**
+ * @param {Reader} reader
+ * @param {number} at
+ */
+function readPages(reader, at) {
+  /** @type {Page[]} */
+  const pages = [];
+  let [first, end] = [0, 0];
+  /** @type {Uint8Array | null} */
+  let name = new Uint8Array(0);
+  for (let left = reader.readArray(); left > 0; left--) {
+    reader.field = `pages, ${pages.length}`;
+    const begin = reader.at;
+    const items = reader.readArray();
+    const count = reader.readInt(0, MAX_NUMBER);
+    const size = reader.readInt(1, MAX_INDEX);
+    const length = BigInt(reader.readBig(0, MAX_INT64));
+    const digest = reader.readBin().slice();
+    if (items === 6 && name) {
+      /** @type {Uint8Array} */
+      const before = name;
+      /** @type {Uint8Array} */
+      const kept = before.subarray(0, reader.readInt(0, before.length));
+      const rest = reader.readBin();
+      name = new Uint8Array(kept.length + rest.length);
+      name.set(kept);
+      name.set(rest, kept.length);
+      if (pages.length ? compareBytes(name, before) <= 0 : name.length) {
+        throw reader.error("its first name is not behind that of the page before, or is not empty for the first page", begin);
+      }
+    } else if (items === 4) name = null;
+    else throw reader.error("expected an array of 4, or of 6 for a page with names, and those with names first", begin);
+    if (digest.length !== 32 || count > size) {
+      throw reader.error(`a SHA-256 of ${digest.length} bytes, or ${count} records in ${size} bytes`, begin);
+    }
+    const start = length ? aligned(end) : end;
+    if (BigInt(start) + length > Number.MAX_SAFE_INTEGER - MAX_INDEX) throw reader.error(`${length} bytes, beyond any file`, begin);
+    end = start + Number(length);
+    pages.push({ first, count, at, size, digest, start, end, name });
+    first += count;
+    at += size;
+  }
+  reader.field = "pages";
+  if (!pages.length) throw reader.error("expected at least one page");
+  return pages;
+}
+
+/**
+ * Compare bytes as names are.
+ * @param {Uint8Array} one
+ * @param {Uint8Array} other
+ */
+export function compareBytes(one, other) {
+  const at = one.findIndex((byte, number) => byte !== other[number]);
+  if (at < 0) return one.length - other.length;
+  return at < other.length ? /** @type {number} */ (one[at]) - /** @type {number} */ (other[at]) : 1;
+}
+
+/**
+ * Read a map: `read` reads the value of a key.
+ * @param {Reader} reader
+ * @param {(key: string) => void} read
+ */
+function readFields(reader, read) {
   /** @type {Set<string>} */
   const taken = new Set();
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
@@ -142,40 +194,59 @@ function readIndex(index, start, available, place, version) {
     const key = reader.readKey(taken);
     taken.add(key);
     reader.field = key;
-    if (key === "roots") roots = readNumbers(reader);
-    else if (key === "modules") {
-      entries = [];
-      for (let count = reader.readArray(); count > 0; count--) entries.push(readEntry(reader, entries.length));
-    } else if (key === "sources") {
-      sources = [];
-      for (let count = reader.readArray(); count > 0; count--) sources.push(readSources(reader, sources.length));
-    } else reader.readValue();
+    read(key);
   }
-  reader.finish();
-  if (!roots || !entries) throw new FormatError(`the index of ${place} has no ${roots ? "modules" : "roots"}`);
-  checkTree(roots, entries, place);
-  checkSources(entries, sources, place);
-  const blobs = checkBlobs([...entries, ...sources], start, available, place);
-  if (version < 2 && (sources.length || entries.some(({ unpacked }) => unpacked !== null))) {
-    throw new FormatError(`the index of ${place} has compressed bytes or sources, which version ${version} of the format does not have`);
-  }
-  if (version < 3 && entries.some(({ repeats }) => repeats.length)) {
-    throw new FormatError(`the index of ${place} has repeats, which version ${version} of the format does not have`);
-  }
-  const found = blobs.slice(entries.length);
-  return {
-    roots,
-    entries: entries.map((entry, number) => ({
-      ...entry,
-      .../** @type {Blob} */ (blobs[number]),
-      offset: entry.offset === null ? null : /** @type {Blob} */ (blobs[number]).offset,
-      sources: entry.sources === null ? null : /** @type {Blob} */ (found[entry.sources]),
-    })),
-  };
 }
 
-/** @typedef {{ kind: string, offset: number | bigint | null, size: number | bigint, digest: Uint8Array, unpacked: number | bigint | null, repeats: bigint[][] }} RawBlob */
-/** @typedef {Omit<Entry, keyof RawBlob | "sources"> & RawBlob & { sources: number | null }} RawEntry */
+/**
+ * Read a page: its records, whose offsets count from `base`, and its names of candidates of other pages.
+ * @param {Uint8Array} data
+ * @param {Page} page
+ * @param {number} base The offset of the bytes of the first record.
+ * @param {{ free: bigint }} unpacking
+ * @param {string} place
+ */
+export function readPage(data, page, base, unpacking, place) {
+  const subject = `the index of ${place}`;
+  const reader = new Reader(data, subject);
+  /** @type {RawEntry[]} */
+  const modules = [];
+  /** @type {RawEntry[]} */
+  const sources = [];
+  /** @type {Map<string, number[]>} */
+  const names = new Map();
+  readFields(reader, (key) => {
+    if (key === "modules") for (let left = reader.readArray(); left > 0; left--) modules.push(readEntry(reader, page.first + modules.length));
+    else if (key === "sources") for (let left = reader.readArray(); left > 0; left--) sources.push(readSources(reader, page.first + sources.length));
+    else if (key === "names") readNames(reader, names);
+    else reader.readValue();
+  });
+  reader.finish();
+  const records = [...modules, ...sources];
+  if (records.length !== page.count) throw new FormatError(`${subject}: a page has ${records.length} records, and the head says ${page.count}`);
+  return { entries: placed(records, page, base, unpacking, place), names };
+}
+
+/**
+ * @param {Reader} reader
+ * @param {Map<string, number[]>} names
+ */
+function readNames(reader, names) {
+  for (let left = reader.readArray(); left > 0; left--) {
+    const start = reader.at;
+    if (reader.readArray() !== 2) throw reader.error("expected an array of a name and numbers", start);
+    const name = reader.readKey(names);
+    names.set(name, readNumbers(reader));
+  }
+}
+
+/** @param {number} offset */
+export function aligned(offset) {
+  return Math.ceil(offset / ALIGN) * ALIGN;
+}
+
+/** @typedef {{ size: number | bigint, unpacked: number | bigint | null, repeats: bigint[][] }} RawBlob */
+/** @typedef {Omit<Entry, keyof RawBlob> & RawBlob} RawEntry */
 
 /**
  * @param {Reader} reader
@@ -189,7 +260,8 @@ function readEntry(reader, number) {
   const taken = new Set();
   /** @type {RawEntry} */
   const result = {
-    kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [], sources: null,
+    kind: "", imports: [], format: "", functions: [], variant: "", rank: null, origin: null, offset: null, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [],
+    sources: null,
   };
   reader.field = subject;
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
@@ -204,7 +276,7 @@ function readEntry(reader, number) {
       for (let count = reader.readArray(); count > 0; count--) result.functions.push(reader.readStr());
     } else if (key === "origin") result.origin = readOrigin(reader);
     else if (key === "repeats") result.repeats = readRepeats(reader);
-    else if (key === "sources") result.sources = reader.readInt(0, 2 ** 32 - 1);
+    else if (key === "rank" || key === "sources") result[key] = reader.readInt(0, MAX_NUMBER);
     else readPlace(reader, key, result);
   }
   reader.field = subject;
@@ -214,28 +286,30 @@ function readEntry(reader, number) {
   }
   const present = [...LOCATION, "zstd", "repeats", "sources"].filter((key) => taken.has(key));
   if (bare ? present.length : !LOCATION.every((key) => taken.has(key))) {
-    const expected = bare ? "no" : "an";
     const found = present.join(", ") || "none";
-    throw reader.error(`a module of kind '${result.kind}' has ${expected} offset, size and sha256; found: ${found}`, start);
+    throw reader.error(`a module of kind '${result.kind}' has ${bare ? "no" : "a"} size and sha256; found: ${found}`, start);
   }
   if (result.digest.length !== 32) throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
+  result.offset = bare ? null : 0;
   return result;
 }
 
-const LOCATION = ["offset", "size", "sha256"];
+const LOCATION = ["size", "sha256"];
 
 /**
  * @param {Reader} reader
  * @param {number} number
- * @returns {RawBlob}
+ * @returns {RawEntry}
  */
 function readSources(reader, number) {
   const subject = `sources, ${number}`;
   const start = reader.at;
   /** @type {Set<string>} */
   const taken = new Set();
-  /** @type {RawBlob} */
-  const result = { kind: "", offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [] };
+  /** @type {RawEntry} */
+  const result = {
+    kind: "", imports: [], format: "", functions: [], variant: "", rank: null, origin: null, offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [], sources: null,
+  };
   reader.field = subject;
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     reader.field = subject;
@@ -255,10 +329,10 @@ function readSources(reader, number) {
  *
  * @param {Reader} reader
  * @param {string} key
- * @param {RawEntry | RawBlob} result
+ * @param {RawEntry} result
  */
 function readPlace(reader, key, result) {
-  if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
+  if (key === "size") result.size = reader.readBig(0, MAX_INT64);
   else if (key === "sha256") result.digest = reader.readBin().slice();
   else if (key === "zstd") result.unpacked = readUnpacked(reader);
   else reader.readValue();
@@ -288,7 +362,7 @@ function readRepeats(reader) {
 /** @param {Reader} reader */
 function readNumbers(reader) {
   const result = [];
-  for (let count = reader.readArray(); count > 0; count--) result.push(reader.readInt(0, 2 ** 32 - 1));
+  for (let count = reader.readArray(); count > 0; count--) result.push(reader.readInt(0, MAX_NUMBER));
   return result;
 }
 
@@ -314,94 +388,34 @@ function readOrigin(reader) {
 }
 
 /**
- * Check that all imports exist, that every module is reachable, and that the tree has no cycle and is not too deep.
- * @param {number[]} roots
- * @param {RawEntry[]} entries
+ * Return the records of a page with their places. Check that they unpack to an allowed size, and that they have the bytes that the head says.
+ * @param {RawEntry[]} records
+ * @param {Page} page
+ * @param {number} base
+ * @param {{ free: bigint }} unpacking
  * @param {string} place
+ * @returns {Entry[]}
  */
-function checkTree(roots, entries, place) {
-  const subject = `the index of ${place}`;
-  const depth = new Array(entries.length).fill(0);
-  for (const root of roots) {
-    if (root >= entries.length) throw new FormatError(`${subject}: the root ${root} is none of its ${entries.length} modules`);
-    depth[root] = 1;
-  }
-  if (!roots.length) throw new FormatError(`${subject} has no root`);
-  if (new Set(roots).size !== roots.length) throw new FormatError(`${subject} names a root twice`);
-  entries.forEach((entry, number) => {
-    if (!depth[number]) throw new FormatError(`${subject}: module ${number} is neither a root nor imported by a module before it`);
-    if (depth[number] > MAX_DEPTH) throw new FormatError(`${subject}: module ${number} is more than ${MAX_DEPTH} imports deep`);
-    for (const child of entry.imports) {
-      if (child >= entries.length) {
-        throw new FormatError(`${subject}: module ${number} imports ${child}, and there are ${entries.length} modules`);
-      }
-      if (child <= number) {
-        throw new FormatError(`${subject}: module ${number} imports ${child}, which may be a cycle; expected a number after its own`);
-      }
-      depth[child] = Math.max(depth[child], depth[number] + 1);
-    }
-  });
-  const bare = entries.filter((entry) => entry.offset === null).length;
-  const others = entries.length - bare;
-  if (bare - others > MAX_BARE) {
-    throw new FormatError(`${subject}: ${bare} nodes without bytes and ${others} modules with some; there may be ${MAX_BARE} more of the first`);
-  }
-}
-
-/**
- * Check that the sources of each module exist, and that a module uses each of them.
- * @param {RawEntry[]} entries
- * @param {RawBlob[]} sources
- * @param {string} place
- */
-function checkSources(entries, sources, place) {
-  const used = new Set();
-  for (const [number, { sources: source }] of entries.entries()) {
-    if (source === null) continue;
-    if (source >= sources.length) {
-      throw new FormatError(`the index of ${place}: module ${number} has the sources ${source}, and there are ${sources.length}`);
-    }
-    used.add(source);
-  }
-  const unused = sources.findIndex((_, number) => !used.has(number));
-  if (unused >= 0) throw new FormatError(`the index of ${place}: no module has the sources ${unused}`);
-}
-
-/**
- * Check that the bytes are in order, aligned, without overlap or gap, end at the end of the file, and unpack to an allowed size.
- * @param {RawBlob[]} blobs
- * @param {number} start
- * @param {number} available
- * @param {string} place
- * @returns {Blob[]}
- */
-function checkBlobs(blobs, start, available, place) {
-  let end = 0;
-  let free = BigInt(FREE_UNPACKED); // for the whole file
-  const result = blobs.map(({ kind, offset, size, digest, unpacked, repeats }, number) => {
-    if (offset === null) return { offset: 0, size: 0, digest, unpacked: null, repeats: [] };
-    const subject = `the index of ${place}: the bytes of ${kind ? `module ${number} (${kind})` : "sources"}`;
+function placed(records, page, base, unpacking, place) {
+  let end = BigInt(page.start);
+  const result = records.map((record, at) => {
+    const { kind, offset, size, unpacked, repeats } = record;
+    if (offset === null) return { ...record, size: 0, unpacked: null, repeats: [] };
+    const subject = `the index of ${place}: the bytes of ${kind ? `module ${page.first + at} (${kind})` : "sources"}`;
     const stored = BigInt(unpacked ?? size);
     const beyond = unpacked !== null ? stored - BigInt(size) * BigInt(MAX_RATIO) : 0n;
-    if (beyond > free) {
-      throw new FormatError(`${subject} unpack from ${size} to ${stored} bytes; the limit is ${free + BigInt(size) * BigInt(MAX_RATIO)}`);
+    if (beyond > unpacking.free) {
+      throw new FormatError(`${subject} unpack from ${size} to ${stored} bytes; the limit is ${unpacking.free + BigInt(size) * BigInt(MAX_RATIO)}`);
     }
-    if (beyond > 0n) free -= beyond;
+    if (beyond > 0n) unpacking.free -= beyond;
     const checked = checkRepeats(repeats, stored, BigInt(size), subject);
-    if (offset < end) {
-      throw new FormatError(`${subject} overlap those before them: they begin at ${offset}, and those end at ${end}`);
-    }
-    if (offset !== aligned(end)) throw new FormatError(`${subject} have a bad offset: expected ${aligned(end)}, got ${offset}`);
-    const stop = BigInt(offset) + BigInt(size);
-    if (available >= 0 && stop > available) {
-      throw new FormatError(`${subject} end at ${stop}, and there are ${available}: the file is cut short, or the size is wrong`);
-    }
-    if (stop > Number.MAX_SAFE_INTEGER - ALIGN) throw new FormatError(`${subject} end at ${stop}, beyond any file`);
-    end = Number(stop);
-    return { offset: start + Number(offset), size: Number(size), digest, unpacked: unpacked === null ? null : Number(unpacked), repeats: checked };
+    const start = ((end + 63n) / 64n) * 64n;
+    if (size) end = start + BigInt(size);
+    return { ...record, offset: base + Number(start), size: Number(size), unpacked: unpacked === null ? null : Number(unpacked), repeats: checked };
   });
-  if (available >= 0 && end !== available) {
-    throw new FormatError(`${place}: ${available - end} more bytes than its index describes`);
+  if (end !== BigInt(page.end)) {
+    const [found, said] = [end - BigInt(page.start), page.end - page.start];
+    throw new FormatError(`the index of ${place}: the records of a page have ${found} bytes, and the head says ${said}`);
   }
   return result;
 }

@@ -20,8 +20,8 @@ import { ChangedError, FetchError, FormatError, repr, describeError, quoteName }
  * @property {AbortSignal} [signal] Aborts pending requests.
  */
 
-/** The bytes of the first request. Most indexes and small bundles fit. */
-const FIRST_REQUEST = 2 ** 16;
+/** The bytes of the first request. Most indexes and small bundles fit, and the head of 30,000 functions. */
+const FIRST_REQUEST = 28 * 2 ** 10;
 
 /**
  * @param {Uint8Array} data

@@ -5,7 +5,9 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 
-import { ChangedError, FetchError, FormatError, open } from "../src/index.js";
+import { ArgumentError, ChangedError, FetchError, FormatError, NoModuleError, open } from "../src/index.js";
+import { Index } from "../src/pages.js";
+import { sourceOf } from "../src/source.js";
 
 const SMALL = readFileSync(new URL("../../../tests/golden/v1/program.devmod", import.meta.url));
 
@@ -15,30 +17,32 @@ function large(size) {
   return (async () => {
     const second = Buffer.from([0x80, 0x80]); // no functions, no shaders
     const offset = Math.ceil(size / 64) * 64;
+    const bin = async (data) => Buffer.concat([Buffer.from([0xc4, 32]), Buffer.from(await digest(data))]);
     const str = (text) => Buffer.concat([Buffer.from([0xa0 | text.length]), Buffer.from(text)]);
     const int = (value) => {
       const made = Buffer.alloc(9, 0xcf);
       made.writeBigUInt64BE(BigInt(value), 1);
       return made;
     };
-    const module = async (kind, at, data, length) =>
+    const module = async (kind, rank, data, length) =>
       Buffer.concat([
-        Buffer.from([0x84]), str("kind"), str(kind), str("offset"), int(at), str("size"), int(length), str("sha256"), Buffer.from([0xc4, 32]),
-        Buffer.from(await digest(data)),
+        Buffer.from([0x84]), str("kind"), str(kind), str("rank"), Buffer.from([rank]), str("size"), int(length), str("sha256"), await bin(data),
       ]);
-    const index = Buffer.concat([
-      Buffer.from([0x82]), str("roots"), Buffer.from([0x92, 0, 1]), str("modules"), Buffer.from([0x92]),
-      await module("cuda", 0, Buffer.alloc(0), size), await module("webgpu", offset, second, 2),
+    const page = Buffer.concat([
+      Buffer.from([0x81]), str("modules"), Buffer.from([0x92]), await module("cuda", 0, Buffer.alloc(0), size), await module("webgpu", 1, second, 2),
     ]);
-    const head = Buffer.alloc(48);
-    Buffer.from([0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a]).copy(head);
-    head.writeUInt32LE(1, 8);
-    head.writeUInt32LE(index.length, 12);
-    Buffer.from(await digest(index)).copy(head, 16);
-    const start = Math.ceil((48 + index.length) / 64) * 64;
+    const head = Buffer.concat([
+      Buffer.from([0x82]), str("candidates"), Buffer.from([2]), str("pages"), Buffer.from([0x91, 0x96, 2]), int(page.length), int(offset + 2),
+      await bin(page), Buffer.from([0, 0xc4, 0]),
+    ]);
+    const header = Buffer.alloc(48);
+    Buffer.from([0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a]).copy(header);
+    header.writeUInt32LE(4, 8);
+    header.writeUInt32LE(head.length, 12);
+    Buffer.from(await digest(head)).copy(header, 16);
+    const start = Math.ceil((48 + head.length + page.length) / 64) * 64;
     const made = Buffer.alloc(start + offset + 2);
-    head.copy(made);
-    index.copy(made, 48);
+    Buffer.concat([header, head, page]).copy(made);
     second.copy(made, start + offset);
     return made;
   })();
@@ -84,7 +88,7 @@ test("a small bundle comes with one request", async () => {
   serve(ranges(SMALL));
   const bundle = await open(address);
   for (const module of bundle.modules) await module.contents();
-  assert.deepEqual(log, ["bytes=0-65535"]);
+  assert.deepEqual(log, ["bytes=0-28671"]);
   assert.equal(bundle.size, SMALL.length);
 });
 
@@ -93,8 +97,28 @@ test("of a large bundle only the head and the used module are fetched", async ()
   serve(ranges(data));
   const bundle = await open(new URL(address));
   assert.deepEqual([...(await bundle.modules[1].functions()).keys()], []);
-  assert.deepEqual(log, ["bytes=0-65535", `bytes=${data.length - 2}-${data.length - 1}`]);
+  assert.deepEqual(log, ["bytes=0-28671", `bytes=${data.length - 2}-${data.length - 1}`]);
   await refusal(bundle.modules[0].bytes(), FormatError, /the cuda module is damaged: its SHA-256 is not the one in the index/);
+});
+
+test("of a library the head and the pages of a function are fetched, and all pages at once", async () => {
+  const library = readFileSync(new URL("../../../tests/golden/v1/library.devmod", import.meta.url));
+  serve(ranges(library));
+  const bundle = await open(address);
+  assert.equal(bundle.listed, false);
+  assert.throws(() => bundle.modules, ArgumentError);
+  await refusal(bundle.getFunction("größe"), NoModuleError, /^'http.*' has no webgpu module/);
+  assert.equal(bundle.modules.length, 72);
+  assert.equal(log.length, 2); // the head with the first page, the other page
+  serve(ranges(library));
+  const index = await Index.open(await sourceOf(address, {}));
+  const names = (await open(library).then((each) => each.readAll())).modules.map(({ functionNames }) => functionNames);
+  const second = names[0].find((name) => name.startsWith("kernel"));
+  assert.deepEqual(await index.find(second), [0]);
+  assert.deepEqual(await index.find("again_13"), [0]);
+  assert.deepEqual(await index.find("kernel_"), []);
+  assert.equal(log.length, 2);
+  for (const [number, each] of names.entries()) for (const name of each) if (name !== "__init__" && name !== "later") assert.ok((await index.find(name)).includes(number));
 });
 
 test("If-Range is sent if the server has sent an ETag", async () => {
@@ -163,17 +187,17 @@ test("no such server", async () => {
 
 test("another part than the requested one", async () => {
   serve((_request, response) => response.writeHead(206, { "Content-Range": `bytes 5-9/${SMALL.length}` }).end("12345"));
-  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 65535 with bytes 5 to 9$/);
+  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 28671 with bytes 5 to 9$/);
 });
 
 test("fewer bytes than the Content-Range has", async () => {
   serve((_request, response) => response.writeHead(206, { "Content-Range": `bytes 0-99/${SMALL.length}` }).end(SMALL.subarray(0, 50)));
-  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 65535 with 50 bytes, but its Content-Range has 100$/);
+  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 28671 with 50 bytes, but its Content-Range has 100$/);
 });
 
 test("more bytes than requested", async () => {
   serve((_request, response) => response.writeHead(206).end(Buffer.alloc(100_000)));
-  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 65535 with more than 65536$/);
+  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 28671 with more than 28672$/);
 });
 
 test("a connection that breaks", async () => {
@@ -215,7 +239,7 @@ test("a changed file with the same date and size is detected by its digest", asy
 
 test("a file with a size below that in its index", async () => {
   serve(ranges(SMALL.subarray(0, SMALL.length - 1)));
-  await refusal(open(address), FormatError, /the file is cut short, or the size is wrong$/);
+  await refusal(open(address), FormatError, /is cut short: 2971 bytes; expected are 2972$/);
 });
 
 test("a caller's own signal", async () => {

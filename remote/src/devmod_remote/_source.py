@@ -1,6 +1,7 @@
 """The bytes of a bundle at a URL: from the cache on the disk, or through fsspec.
 
-The cache has the index and the modules' bytes by their SHA-256, and the first bytes of each bundle by its URL and `storage_options`.
+The cache has the parts of the index and the modules' bytes by their SHA-256, and the first bytes of each bundle by its URL and
+`storage_options`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,8 +17,8 @@ from devmod.backend import HEADER, MAX_SIGNATURE, DiskCache, debug, environment_
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed, own_module
 from devmod_remote._http import HttpError, get_range
 
-#: The size of the first read. It contains the index of most bundles. With the headers of an HTTP response it is below 4 kB.
-FIRST = 3072
+#: The size of the first read. It contains the index of most bundles, and the head of one of 30,000 functions.
+FIRST = 28 << 10
 #: The pause before the second attempt, in seconds. It doubles with each attempt.
 _PAUSE = 0.1
 _PERMANENT = (FormatError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FetchError)
@@ -134,24 +135,42 @@ class UrlSource:
             self._first = cached
         return self._first
 
-    def read(self, start: int, stop: int, digest: bytes) -> bytes:
-        """Return the bytes from `start` to `stop`, which have the SHA-256 `digest`. The caller checks that.
+    def read(self, at: int, parts: Sequence[tuple[int, bytes]]) -> list[bytes]:
+        """Return parts that follow each other from `at` on, each of a size and with a SHA-256. The caller checks that.
+
+        Parts that are not in the cache are one request, with those between them.
 
         Raises
         ------
         FetchError
             They cannot be read, or the bundle was replaced since `head`; offline, they are not in the cache.
         """
-        if stop <= len(self._first):
-            return self._first[start:stop]
-        data = self._cache.read(digest.hex())
-        if data is not None and _sha256(data) == digest:
-            return data
+        results, places = [], []
+        for size, digest in parts:
+            data = self._cache.read(digest.hex())
+            results.append(data if data is not None and _sha256(data) == digest else None)
+            places.append(at)
+            at += size
+        missing = [number for number, data in enumerate(results) if data is None]
+        if len(missing) > 1 and not self._offline:
+            start, last = places[missing[0]], missing[-1]
+            data = self._fetch(start, places[last] + parts[last][0])
+            for number in missing:
+                part = data[places[number] - start :][: parts[number][0]]
+                if _sha256(part) == parts[number][1]:
+                    self._store(parts[number][1].hex(), part)
+                    results[number] = part
+        return [
+            self._fetched(place, place + size, digest) if data is None else data
+            for data, place, (size, digest) in zip(results, places, parts, strict=True)
+        ]
+
+    def _fetched(self, start: int, stop: int, digest: bytes) -> bytes:
         if self._offline:
             raise self._not_cached(f"a part of it ({stop - start} bytes)")
         data = self._fetch(start, stop)
         if _sha256(data) != digest:
-            if self._fetch(0, HEADER) != self._first[:HEADER]:  # another bundle has another SHA-256 of its index there
+            if self._fetch(0, HEADER) != self._first[:HEADER]:  # another bundle has another SHA-256 of its head there
                 raise FetchError(f"{self.place} was replaced by another file since devmod.load opened it. Load it again")
             data = self._fetch(start, stop)  # a proxy may have damaged the first answer
             if _sha256(data) != digest:

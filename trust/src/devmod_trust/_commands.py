@@ -64,7 +64,7 @@ Examples:
 def sign(
     files: tuple[str, ...], keys: tuple[str, ...], name: str, version: int, sigstore: bool, sigstore_config: str | None, replace: bool
 ) -> None:
-    """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and index, and with them all digests of its payloads.
+    """Write FILE.sig beside each FILE: a DSSE envelope that signs its header and head, and with them the digests of all parts.
 
     The statement has the name, the version, and the tools and the digests of the sources by which FILE was built. If FILE.sig is of the
     same statement, the signature is added to it. The passphrase of an encrypted key is asked for.

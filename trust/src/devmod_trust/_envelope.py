@@ -17,7 +17,7 @@ from devmod.backend import HEADER, MAX_SIGNATURE, walk
 
 #: The most signatures in a file of at most MAX_SIGNATURE bytes.
 MAX_SIGNATURES = 32
-#: The most sources that a statement lists. The index, which is signed, has all of them.
+#: The most sources that a statement lists. The pages, whose digests are signed, have all of them.
 MAX_SOURCES = 1000
 #: The largest version.
 MAX_VERSION = 2**63 - 1
@@ -53,7 +53,7 @@ class Envelope(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What a payload says: the name and the version of a file, the SHA-256 of its header and index in hexadecimal, and its size."""
+    """What a payload says: the name and the version of a file, the SHA-256 of its header and head in hexadecimal, and its size."""
 
     name: str
     version: int
@@ -69,7 +69,7 @@ def name_problem(name: object) -> str:
 
 
 def head_of(data: bytes) -> bytes:
-    """Return the header and the index of a file that was opened."""
+    """Return the header and the head of a file that was opened."""
     return data[: HEADER + int.from_bytes(data[12:16], "little")]
 
 

@@ -40,7 +40,7 @@ class File:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the header and the index."""
+        """The SHA-256 of the header and the head."""
         return sha256(self.head).hexdigest()
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any
 import devmod
 from devmod._cli._output import STDIN, standard_input
 from devmod._formats.bundle_file import tree_of
-from devmod._formats.index import MAGIC, MAX_DEPTH, Entry, aligned
+from devmod._formats.index import MAGIC, MAX_DEPTH, Entry
 from devmod._formats.raw import read_payload
 from devmod._formats.trust import MAX_SIGNATURE
 from devmod._formats.wire import StoredFunctions
@@ -153,9 +153,8 @@ def _open_url(url: str) -> tuple[str, Module, int | None, str]:
     """Like `open_file`; the size is None if the server does not give it, and the name has no secrets of the URL."""
     from devmod._formats.ranges import read_head_of
 
-    head, available, read = read_head_of(url)
-    size = aligned(len(head.data)) + available if available >= 0 else None
-    return "devmod bundle", tree_of(head, available, read, ()), size, head.place[1:-1]
+    head, size, read = read_head_of(url)
+    return "devmod bundle", tree_of(head, size, read, ()), size if size >= 0 else None, head.place[1:-1]
 
 
 def _open(path: Path) -> tuple[str, Module]:
@@ -248,7 +247,7 @@ def _texts(module: Module, number: int, sources: dict[int, dict[str, int]]) -> d
 
     `sources` has the sources of the modules before: for each format the number of the module that has them.
     """
-    entry = module.entry.sources if isinstance(module, StoredModule) else None
+    entry = module.sources if isinstance(module, StoredModule) else None
     if entry is not None and id(entry) in sources:
         return _payload_text(module, {}) | sources[id(entry)]
     texts = dict(module.source)

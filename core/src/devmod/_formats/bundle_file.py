@@ -1,19 +1,18 @@
 """The ``.devmod`` file: a tree of modules, of several kinds and variants, in one file (R21, R41 to R43).
 
-Opening a file reads its index alone. A module's bytes are a slice of the mapped file, and are hashed when they are first
-used. `devmod._formats.save` writes.
+Opening a file reads the head of its index alone, and the index if it is one page. A module's bytes are a slice of the mapped file, and are
+hashed when they are first used. `devmod._formats.save` writes.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 
-from devmod._formats import index as _index
-from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
+from devmod._formats.index import HEADER, MAGIC, aligned, head_length, not_a_bundle, read_head
+from devmod._formats.pages import Index, data_parts
+from devmod._formats.tree import Tree
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
-from devmod._modules.module import LibraryModule, Module, holds_candidates
-from devmod._modules.stored import StoredModule, slices
+from devmod._modules.module import Module, holds_candidates
 from devmod._util.regular_files import absolute, file_name, open_regular
 from devmod.errors import FormatError
 
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from devmod._modules.agreement import Agreement
+    from devmod._formats.pages import Read
     from devmod._modules.bundle import BundleModule
-    from devmod._values.code import Binary
 
 
 def bundle(*modules: Module, mixed: bool = False) -> Module:
@@ -56,7 +54,7 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
 
         results = agreements(node.imports, check=True)
         if not any(map(holds_candidates, node.imports)):  # a nested bundle may get more candidates
-            node.agreements = lambda: results
+            node.agreements = results
     return node
 
 
@@ -111,7 +109,7 @@ def save(
     from devmod._formats.save import Plan
     from devmod._util.atomic import replacing
 
-    plan = Plan(module, compress, with_sources)
+    plan = Plan(module, compress, with_sources, path)
     with replacing(path, size=plan.size, sync=sync, within=os.fsdecode(within)) as file:
         plan.write(file)
 
@@ -139,8 +137,9 @@ def load(
 ) -> Module:
     """Open a ``.devmod`` file: its tree of modules, listed and inspectable with no backend imported.
 
-    Only the index is read; a module's bytes are read when it is first used. A file is mapped. Do not change or truncate it while it is in
-    use, which may end the process; `save` replaces it. ``devmod.loads(path.read_bytes())`` keeps a copy in memory.
+    Only the head of the index is read, or all of a small one; a module's bytes are read when it is first used. A file is mapped. Do not
+    change or truncate it while it is in use, which may end the process; `save` replaces it. For a copy in memory:
+    ``devmod.loads(path.read_bytes())``.
 
     Parameters
     ----------
@@ -288,83 +287,60 @@ def _open(
     *,
     strict: bool = False,
 ) -> Module:
-    size = len(data)
-    head: Binary = bytes(data[: HEADER + _index.index_length(data, place)]) if paths else data
-    end = HEADER + len(read_head(memoryview(head), place))
-    start = aligned(end)
-    if size < start:
-        raise FormatError(f"{place} is cut short: {size} bytes, and its head alone takes {start}")
-    if paths or strict:
-        _copy(data, end, 0, place)
-    parts = data[start:]
-    read = (lambda offset, size, digest: _copy(parts, offset, size, place)) if paths or strict else slices(parts)
-    return tree_of(FileHead(head if paths else data[:end], place, source, size, package, signature, paths), size - start, read, prefer)
+    end = HEADER + head_length(data, place)
+    head = FileHead(bytes(data[:end]) if paths else data[:end], place, source, len(data), package, signature, paths)
+
+    def read_copy(at: int, size: int, _: bytes | None) -> memoryview:
+        """Return a copy of a part, and check the bytes behind it: what is hashed is what is used, also if the file changes."""
+        copy = bytes(data[at : aligned(at + size)])
+        if any(copy[size:]):
+            raise FormatError(f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again")
+        return memoryview(copy)[:size]
+
+    return tree_of(head, len(data), data_parts(data), prefer, read_copy if paths or strict else None)
 
 
-def _copy(data: memoryview, start: int, size: int, place: str) -> memoryview:
-    """Return a copy of a part of a file: what is hashed is what is used, also if the file changes. The bytes behind it must be zero."""
-    copy = bytes(data[start : aligned(start + size)])
-    if any(copy[size:]):
-        raise FormatError(f"{place} is damaged: the bytes between two of its parts are not zero. Get the file again")
-    return memoryview(copy)[:size]
-
-
-def tree_of(head: FileHead, available: int, read: Callable[[int, int, bytes | None], memoryview], prefer: Sequence[str] | str) -> Module:
+def tree_of(
+    head: FileHead,
+    size: int,
+    read: Read,
+    prefer: Sequence[str] | str,
+    read_copy: Callable[[int, int, bytes | None], memoryview] | None = None,
+) -> Module:
     """Return the tree in a bundle.
 
     Parameters
     ----------
     head
-        Its header and index.
-    available
-        The number of bytes for modules; -1 if it is unknown.
+        Its header and head.
+    size
+        The number of its bytes; -1 if it is unknown.
     read
-        As for `StoredModule`.
+        Reads its pages, and modules' bytes.
     prefer
         As for `load`.
+    read_copy
+        Reads modules' bytes instead, and the bytes behind its pages. None: `read` does.
     """
     if head.paths:
         head.check()
-    index, place, version = memoryview(head.data)[HEADER:], head.place, head.data[8]
     kinds = tuple(prefer)
     if prefer:
         from devmod._modules.bundle import kinds_in
 
         kinds = kinds_in(prefer, "prefer")
+    index = Index(read_head(memoryview(head.data), head.place), head.place, size, read)
+    if read_copy is not None:
+        read_copy(index.end, 0, None)
+    tree = Tree(index, head, read_copy or (lambda at, size, digest: read(at, [(size, digest)])[0]), kinds)
+    if index.root is not None:
+        return tree.module(index.root)
+    from devmod._formats.stored_bundle import StoredBundle  # not needed for a file of one root: opening one should cost little
 
-    def make(entry: Entry, number: int) -> Module:
-        if entry.kind == BUNDLE:
-            return _bundle_of((), kinds)
-        if entry.offset is None:
-            return LibraryModule()
-        origin = None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place)
-        return StoredModule(entry, read, place, read_origin=origin, head=head)
-
-    if bytes(index[1:13]).startswith((_index.LOOKUP, _index.TREE_LOOKUP)) and sys.byteorder == "little":
-        from devmod._formats.function_table import IndexedBundle
-
-        return _with_agreements(IndexedBundle(index, available, place, version, make, kinds), index)
-    roots, entries = read_index(index, available, place, version)
-    modules = [make(entry, number) for number, entry in enumerate(entries)]
-    for entry, module in zip(entries, modules, strict=True):
-        if entry.imports:  # the numbers exclude cycles, for which import_module would search each time
-            module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
-    if len(roots) == 1:
-        return modules[roots[0]]
-    return _with_agreements(_bundle_of([modules[number] for number in roots], kinds), index)
-
-
-def _with_agreements(node: BundleModule, index: memoryview) -> BundleModule:
-    def read() -> dict[str, Agreement]:
-        from devmod._modules.agreement import read_agreements
-
-        return read_agreements(index)
-
-    node.agreements = read
-    return node
+    return StoredBundle(tree, kinds)
 
 
 def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleModule:
-    from devmod._modules.bundle import BundleModule  # not needed for a file of one root: opening one should cost little
+    from devmod._modules.bundle import BundleModule
 
     return BundleModule(candidates, prefer)

@@ -6,48 +6,49 @@ import errno
 import os
 from threading import Lock
 
-from devmod._formats.index import HEADER, aligned, index_length, read_head
+from devmod._formats.index import HEADER, head_length
+from devmod._formats.pages import places
 from devmod._formats.trust import MEMORY, FileHead, policies, read_signature
 from devmod._util.regular_files import absolute, path_to_str
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from typing import Any
+
+    from devmod._formats.pages import Read
 
 
 # A source has `place`, its name in messages; `address`, what a policy compares; `size`, -1 if it is unknown; `head()`, which returns the
-# header and any number of the next bytes; `read(start, stop, digest)`, which may take the bytes with that SHA-256 from a cache; and
-# `signature()`, the content of the file beside it. The reader checks all digests.
-def read_head_of(
-    path: Any, signature: bytes | None = None, package: str = "", **options: Any
-) -> tuple[FileHead, int, Callable[[int, int, bytes | None], memoryview]]:
-    """Return a bundle's head, the number of bytes for modules (-1: unknown), and the function that reads modules' bytes.
+# header and any number of the next bytes; `read(at, parts)`, which returns parts that follow each other, given by size and SHA-256, and may
+# take them from a cache; and `signature()`, the content of the file beside it. The reader checks all digests.
+def read_head_of(path: Any, signature: bytes | None = None, package: str = "", **options: Any) -> tuple[FileHead, int, Read]:
+    """Return a bundle's head, the number of its bytes (-1: unknown), and the function that reads its parts.
 
     The parameters and errors are those of `load`. `package` is that of `FileHead`.
     """
     source = _url_source(path, options) if isinstance(path, str) else _object_source(path)
     paths = policies()
-    place, head = source.place, source.head()
-    end = HEADER + index_length(memoryview(head), place)
-    if end > len(head):
-        head = head[:HEADER] + source.read(HEADER, end, head[16:HEADER])
-    end = HEADER + len(read_head(memoryview(head), place))
-    start, total = aligned(end), source.size
-    if 0 <= total < start:
-        raise FormatError(f"{place} is cut short: {total} bytes, and its head alone takes {start}")
+    place, first = source.place, source.head()
+    head, length = first, head_length(memoryview(first), place)
+    if HEADER + length > len(head):
+        head = head[:HEADER] + source.read(HEADER, [(length, head[16:HEADER])])[0]
 
-    def read(offset: int, size: int, digest: bytes | None) -> memoryview:
-        data = source.read(start + offset, start + offset + size, digest)
-        if len(data) < size:
-            raise FormatError(f"{place} is cut short: a module has {size} bytes, and {len(data)} are left")
-        return memoryview(data)
+    def read(at: int, parts: Sequence[tuple[int, bytes | None]]) -> list[memoryview]:
+        starts = places(parts)
+        if at + starts[-1] + parts[-1][0] <= len(first):
+            return [memoryview(first)[at + start :][:size] for start, (size, _) in zip(starts, parts, strict=True)]
+        results = [memoryview(data) for data in source.read(at, parts)]
+        for data, (size, _) in zip(results, parts, strict=True):
+            if len(data) < size:
+                raise FormatError(f"{place} is cut short: a part of it has {size} bytes, and {len(data)} are left")
+        return results
 
     if paths and signature is None:
         signature = source.signature()
-    opened = FileHead(memoryview(head)[:end], place, source.address, total, package, signature, paths)
-    return opened, total - start if total >= 0 else -1, read
+    opened = FileHead(memoryview(head)[: HEADER + length], place, source.address, source.size, package, signature, paths)
+    return opened, source.size, read
 
 
 def _url_source(url: str, options: dict[str, Any]) -> Any:
@@ -90,14 +91,19 @@ class _FileSource:
             ) from None
 
     def head(self) -> bytes:
-        return self.read(0, 4096)
+        return self._read(0, 4096)
 
     def signature(self) -> bytes | None:
         if not hasattr(self._resource, "parent"):
             return None
         return read_signature(lambda: (self._resource.parent / f"{self._resource.name}.sig").open("rb"))
 
-    def read(self, start: int, stop: int, digest: bytes | None = None) -> bytes:
+    def read(self, at: int, parts: Sequence[tuple[int, bytes | None]]) -> list[bytes]:
+        starts = places(parts)
+        data = self._read(at, at + starts[-1] + parts[-1][0])
+        return [data[start : start + size] for start, (size, _) in zip(starts, parts, strict=True)] if len(parts) > 1 else [data]
+
+    def _read(self, start: int, stop: int) -> bytes:
         parts = []
         with self._lock:
             try:

@@ -5,14 +5,16 @@ No payload is copied, and hashing overlaps with writing. The comment above the r
 
 from __future__ import annotations
 
+import os
 import sys
-from itertools import chain
+from bisect import bisect_right
+from itertools import chain, pairwise
 
 from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
 from devmod._formats.blobs import level_of, library_text, pack_sources, too_many_values
-from devmod._formats.function_table import MIN_MODULES, pack_table
 from devmod._formats.index import Entry, Unpacking
+from devmod._formats.pages import Index, data_parts
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, pack, pack_each, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
@@ -32,8 +34,9 @@ from devmod.errors import FormatError, list_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import BinaryIO
+    from typing import IO, BinaryIO
 
+    from devmod._modules.agreement import Agreement
     from devmod._values.code import Binary
 
     #: The bytes of an entry in parts, or a function that returns them: those that must be read or decompressed are not kept.
@@ -43,20 +46,26 @@ if TYPE_CHECKING:
 
 #: Bytes of less than this size are hashed before the index is packed, which then is not packed again.
 _SMALL = 1 << 16
-#: The size of the pieces in which bytes are hashed and written.
-_PIECE = 4 << 20
+#: The size of the pieces in which bytes are hashed and written, and of compressed bytes that stay in memory until they are written.
+_PIECE, _MOST_KEPT = 4 << 20, 16 << 20
+#: The size of a page, unless the records of one name take more; and the number of records that are in one page whatever their size.
+PAGE_SIZE, MAX_SINGLE = 32 << 10, 64
 
 
 class Plan:
     """The plan of a file: its modules and sources with their offsets. Nothing is written yet, and only compressed bytes were hashed.
 
-    The parameters are those of `devmod.save`. The caller's caller gets a UserWarning if a limit prevented the compression of payloads.
+    The parameters are those of `devmod.save`; many compressed bytes are in a file beside `path` until they are written. The
+    caller's caller gets a UserWarning if a limit prevented the compression of payloads.
     """
 
-    def __init__(self, module: Module, compress: str | None = None, with_sources: bool = False) -> None:
+    def __init__(self, module: Module, compress: str | None = None, with_sources: bool = False, path: str | os.PathLike[str] = "") -> None:
         if not isinstance(module, Module):
             raise FormatError(f"expected a Module to save, got {type(module).__name__}")
         self._level = level_of(compress)
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self._kept = self._mapped = 0
         self._unpacking = Unpacking()
         #: The payloads and sources that are not compressed because of a limit: each with the reason.
         self._uncompressed: list[str] = []
@@ -66,43 +75,52 @@ class Plan:
         order = [each for each in order if id(each[0]) not in same]
         numbers = {id(module): number for number, (module, _) in enumerate(order)}
         numbers |= {other: numbers[id(module)] for other, module in same.items()}
-        self._roots = list(dict.fromkeys(numbers[id(root)] for root in roots))
         #: The sources by their digest: variants of one kernel have the same.
         self._sources: dict[bytes, Blob] = {}
         with shared_scan():
             modules = [self._blob_of(module, with_sources) for module, _ in order]
         for (_, imports), (entry, _, _) in zip(order, modules, strict=True):
             entry.imports = tuple([numbers[id(child)] for child in imports])
-        self._entries = [entry for entry, _, _ in modules]
-        self._blobs = [blob for blob in modules if blob[0].offset is not None] + list(self._sources.values())
-        end = 0
+        entries = [entry for entry, _, _ in modules]
+        texts = chain.from_iterable((entry.fmt, entry.variant, *entry.functions) for entry in entries)
+        is_plain = {*map(type, texts)} <= {str}
+        in_order, self._roots = _in_order(entries, list(dict.fromkeys(numbers[id(root)] for root in roots)), is_plain)
+        blobs = [*(modules[number] for number in in_order), *self._sources.values()]
+        self._entries, self._blobs = [entry for entry, _, _ in blobs], [blob for blob in blobs if blob[0].offset is not None]
         for entry, parts, _ in self._blobs:
-            entry.offset = _index.aligned(end)
-            end = entry.offset + entry.size
             if entry.size < _SMALL and entry.digest == _index.NO_DIGEST:
-                entry.digest = sha256_of(b"".join(_read(parts)))
-        self._calls: dict[str, list[object]] = {}
-        if isinstance(module, BundleModule) and len(self._roots) > 1:
-            names = [name for entry in self._entries for name in entry.functions]
+                entry.digest = sha256_of(b"".join(self._pieces(_read(parts))))
+        calls: Mapping[str, Agreement] = {}
+        if isinstance(module, BundleModule) and len(roots) > 1:
+            names = [name for entry in entries for name in entry.functions]
             if module.agreements is not None:
-                self._calls = pack_agreements(module.agreements())
+                calls = module.agreements
             elif len({*names}) < len(names):  # else no function has several candidates
-                self._calls = pack_agreements(agreements(roots))
-        self._index = index = pack_index(self._roots, self._entries, self._calls)
-        if len(index) > _index.MAX_INDEX:
-            raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {_index.MAX_INDEX}")
+                calls = agreements(roots)
+        self._calls = pack_agreements(calls)
+        self._index = head, pages = pack_index(self._roots, self._entries, self._calls)
+        if (most := max(map(len, (head, *pages)))) > _index.MAX_INDEX:
+            raise FormatError(f"a part of the bundle's index would be {most} bytes, and the most a file holds are {_index.MAX_INDEX}")
+        self._start = _index.aligned(_index.HEADER + sum(map(len, (head, *pages))))
+        end = self._start
+        for entry, _, _ in self._blobs:
+            entry.offset = _index.aligned(end)
+            end = entry.offset + entry.size if entry.size else end
+        #: The size of the whole file.
+        self.size = end
         # Every file that is written can be read. The reader of the index takes longer than the rest of the plan, so it checks only values
         # that it might refuse.
         subject = "the bundle to be saved"
-        _index.check_tree(self._roots, self._entries, subject)
-        texts = chain.from_iterable((entry.fmt, entry.variant, *entry.functions) for entry in self._entries)
-        if {*map(type, texts)} != {str} or any(entry.origin.extra for entry in self._entries if entry.origin is not None):
-            for number, entry in enumerate(_index.read_index(memoryview(index), end, subject)[1]):
+        heights: dict[int, int] = {}
+        for root in self._roots:
+            _index.check_tree(root, lambda number: self._entries[number].imports, heights, subject)
+        _index.check_nodes(entries, subject)
+        if not is_plain or any(entry.origin.extra for entry in entries if entry.origin is not None):
+            data = memoryview(b"".join([bytes(_index.HEADER), head, *pages]))
+            index = Index(memoryview(head), subject, end, data_parts(data))
+            for number, entry in enumerate(index.entries()):
                 if entry.origin_at >= 0:
-                    _index.read_origin(memoryview(index), entry, number, subject)
-        self._start = _index.aligned(_index.HEADER + len(index))
-        #: The size of the whole file.
-        self.size = self._start + end
+                    index.origin(number)
         if self._uncompressed:
             import warnings
 
@@ -110,18 +128,20 @@ class Plan:
             warnings.warn(escape(f"{self._uncompressed[0]}{others}"), UserWarning, stacklevel=3)
 
     def write(self, file: BinaryIO) -> None:
-        """Write the file. The head, which has the digests, is written last."""
+        """Write the file. The index, which has the digests, is written last."""
         file.write(bytes(self._start))
         digests = run_both(self._digests, lambda: self._write_blobs(file), self.size)
+        head, pages = self._index
         for (entry, _, module), digest in zip(self._blobs, digests, strict=True):
             if entry.digest == _index.NO_DIGEST:
-                entry.digest, self._index = digest, b""
+                entry.digest, pages = digest, []
             if module is not None:
                 module.check(digest)
-        index = self._index or pack_index(self._roots, self._entries, self._calls)
-        version = max((version for version, _ in _index.newer_parts(self._entries, bool(self._sources))), default=1)
+        if not pages:
+            head, pages = pack_index(self._roots, self._entries, self._calls)
         file.seek(0)
-        file.write(pack_head(index, version))
+        for part in (pack_header(head), head, *pages):
+            file.write(part)
 
     def _digests(self) -> list[bytes]:
         from hashlib import sha256
@@ -132,19 +152,48 @@ class Plan:
                 results.append(entry.digest)
                 continue
             digest = sha256()
-            for piece in _pieces(_read(parts)):
+            for piece in self._pieces(_read(parts)):
                 digest.update(piece)
             results.append(digest.digest())
         return results
 
     def _write_blobs(self, file: BinaryIO) -> None:
-        end = 0
+        end = self._start
         for entry, parts, _ in self._blobs:
-            assert entry.offset is not None
-            padding = bytes(entry.offset - end)
-            for piece in [b"".join([padding, *_read(parts)])] if entry.size < _SMALL else _pieces([padding, *_read(parts)]):
-                file.write(piece)
-            end = entry.offset + entry.size
+            if entry.size:
+                assert entry.offset is not None
+                pieces = self._pieces([bytes(entry.offset - end), *_read(parts)])
+                for piece in [b"".join(pieces)] if entry.size < _SMALL else pieces:
+                    file.write(piece)
+                end = entry.offset + entry.size
+
+    def _pieces(self, parts: Iterable[Binary]) -> Iterator[Binary]:
+        """Yield the bytes; those of a mapped file in pieces, and release its pages now and then: they count as memory of the process."""
+        for part in parts:
+            view = memoryview(part)
+            release = getattr(view.obj, "madvise", None)
+            if release is None:
+                yield part
+                continue
+            for at in range(0, len(view), _PIECE):
+                yield (piece := view[at : at + _PIECE])
+                self._mapped += len(piece)
+                if self._mapped >= _PIECE:
+                    release(sys.modules["mmap"].MADV_DONTNEED)
+                    self._mapped = 0
+
+    def _keep(self, data: bytes) -> Parts:
+        """Keep compressed bytes until they are written: in memory, or in a file if they are many."""
+        self._kept += len(data)
+        if self._kept <= _MOST_KEPT or not self._path:
+            return (data,)
+        if self._file is None:
+            from tempfile import TemporaryFile
+
+            self._file = TemporaryFile(dir=os.path.dirname(os.path.realpath(self._path)))  # noqa: SIM115 - until the plan ends
+        file, at = self._file, self._file.seek(0, 2)
+        file.write(data)
+        return lambda: (file.seek(at), (file.read(len(data)),))[1]
 
     def _blob_of(self, module: Module, with_sources: bool) -> Blob:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
@@ -204,9 +253,13 @@ class Plan:
         if stored is not None:
             stored.check(digest)
         if len(results[0]) < len(data) and self._fits(entry, len(results[0]), len(data), data):
-            entry.size, entry.digest, entry.unpacked = len(results[0]), _index.NO_DIGEST, (len(data), digest)
-            return entry, results, None
-        return entry, (data,), None
+            entry.size, entry.digest, entry.unpacked = len(results[0]), sha256_of(results[0]), (len(data), digest)
+            parts = self._keep(results[0])
+        elif not callable(parts):
+            parts = (data,)
+        for _ in self._pieces(pieces):  # they were read
+            pass
+        return entry, parts, None
 
     def _fits(self, entry: Entry, size: int, unpacked: int, data: Binary = b"") -> bool:
         """Return whether the file may have `unpacked` bytes of an entry compressed to `size`, and note it if not."""
@@ -226,7 +279,7 @@ class Plan:
     def _sources_of(self, module: Module, with_sources: bool) -> Entry | None:
         """Return the entry of a module's sources; None if there are none to save."""
         if isinstance(module, StoredModule):
-            blob = module.entry.sources
+            blob = module.sources
             if blob is None or not blob.stored_size:
                 return None
             key = blob.digest if blob.unpacked is None else blob.unpacked[1]
@@ -282,41 +335,120 @@ def _read(parts: Parts) -> Sequence[Binary]:
     return parts() if callable(parts) else parts
 
 
-def _pieces(parts: Iterable[Binary]) -> Iterator[Binary]:
-    """Yield the bytes; those of a mapped file in pieces, and release its pages in between: they count as memory of the process."""
-    count = 0
-    for part in parts:
-        view = memoryview(part)
-        release = getattr(view.obj, "madvise", None)
-        if release is None:
-            yield view
-            continue
-        for at in range(0, len(view), _PIECE):
-            yield (piece := view[at : at + _PIECE])
-            count += len(piece)
-            if count >= _PIECE:
-                release(sys.modules["mmap"].MADV_DONTNEED)
-                count = 0
+def _in_order(entries: Sequence[Entry], roots: Sequence[int], is_plain: bool) -> tuple[list[int], list[int]]:
+    """Set the ranks of candidates, and number the records: candidates in the order of their first names, then the others in theirs.
 
-
-def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[str, object]) -> bytes:
-    """Return the index in msgpack. Its length does not depend on the digests, which are known last."""
-    subject = "the index of a bundle"
-    sources: dict[Entry, int] = {}
+    Returns
+    -------
+    tuple
+        The old numbers in the new order, and the new numbers of the roots. The imports have new ones.
+    """
+    candidates = _index.candidates_of(roots, lambda each: entries[each].imports if entries[each].kind == _index.BUNDLE else None)
+    for rank, number in enumerate(candidates):
+        entries[number].rank = rank
+    firsts = {
+        number: min(entries[number].functions if is_plain else map(str, entries[number].functions), default="") for number in candidates
+    }
+    named = sorted((number for number in candidates if entries[number].functions), key=firsts.__getitem__)  # it keeps the order of equals
+    chosen = {*named}
+    order = named + [number for number in range(len(entries)) if number not in chosen]
+    numbers = {old: new for new, old in enumerate(order)}
     for entry in entries:
-        if entry.sources is not None:
-            sources.setdefault(entry.sources, len(sources))
+        entry.imports = tuple([numbers[each] for each in entry.imports])
+    return order, [numbers[each] for each in roots]
+
+
+def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[str, object]) -> tuple[bytes, list[bytes]]:
+    """Return the head and the pages. Their lengths do not depend on the digests, which are known last.
+
+    `entries` are the records in their order: candidates in the order of their first names, the other modules, and sources.
+    """
+    subject = "the index of a bundle"
+    sources = {entry: number for number, entry in enumerate(entries) if not entry.kind}
     packed = pack_each((entry.to_dict(sources) for entry in entries), subject)
-    extra = pack("calls", subject) + pack(calls, subject) if calls else b""
-    parts = [b"", extra, pack("roots", subject), pack(roots, subject), pack("modules", subject), array_header(len(packed)), *packed]
-    if sources:
-        parts += [pack("sources", subject), pack([entry.to_dict() for entry in sources], subject)]
-    elif len(packed) >= MIN_MODULES and len(roots) > 1:
-        parts[0] = pack_table(roots, entries, packed, 1 + sum(map(len, parts[:6])))
-    return map_header(2 + bool(sources) + bool(parts[0]) + bool(extra)) + b"".join(parts)
+    modules = len(entries) - len(sources)
+    rows, pages, before = list[list[object]](), list[bytes](), b""
+    for first, stop, name, others, names in _split(entries, packed, calls):
+        middle = max(first, min(stop, modules))
+        parts = {
+            "modules": [array_header(middle - first), *packed[first:middle]] if middle > first else [],
+            "sources": [array_header(stop - middle), *packed[middle:stop]] if stop > middle else [],
+            "names": [pack(others, subject)] if others else [],
+            "calls": [pack({each: calls[each] for each in names}, subject)] if names else [],
+        }
+        used = {key: part for key, part in parts.items() if part}
+        pages.append(map_header(len(used)) + b"".join([piece for key, part in used.items() for piece in (pack(key, subject), *part)]))
+        end = 0
+        for entry in entries[first:stop]:
+            end = _index.aligned(end) + entry.size if entry.size else end
+        rows.append([stop - first, len(pages[-1]), end, sha256_of(pages[-1])])
+        if name is not None:
+            kept = _common(before, name)
+            rows[-1] += [kept, name[kept:]]
+            before = name
+    ranked = [number for _, number in sorted((entry.rank, number) for number, entry in enumerate(entries) if entry.rank is not None)]
+    fields: dict[str, object] = {"candidates": len(ranked), "roots": roots, "pages": rows}
+    if ranked == roots:
+        del fields["roots"]
+    return pack(fields, subject), pages
 
 
-def pack_head(index: bytes, version: int = 1) -> bytes:
-    """Return everything before the first blob."""
-    head = _index.MAGIC + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
-    return head.ljust(_index.aligned(len(head)), b"\0")
+def _split(
+    entries: Sequence[Entry], packed: Sequence[bytes], calls: Mapping[str, object]
+) -> Iterator[tuple[int, int, bytes | None, list[tuple[str, list[int]]], list[str]]]:
+    """Yield the parts of each page.
+
+    They are its first record and the one behind its last, the name from which on it has the names (None: it has none), those names that
+    candidates of other pages have with their numbers, and its names in `calls`.
+    """
+    if len(entries) <= MAX_SINGLE:
+        yield 0, len(entries), b"", [], sorted(calls)
+        return
+    firsts = [min(entry.functions) for entry in entries if entry.rank is not None and entry.functions]
+    owners: dict[str, list[int]] = {}
+    for number in range(len(firsts)):
+        for name in dict.fromkeys(entries[number].functions):
+            owners.setdefault(name, []).append(number)
+    names = sorted(owners)
+    starts: list[tuple[int, int, bytes | None]] = []  # of each page, its first record, the position of its first name, and that name
+    stops = [bisect_right(firsts, name) for name in names]
+    sizes = []
+    for start, stop, name in zip([0, *stops], stops, names, strict=False):
+        more = len(owners[name]) - (stop - start)
+        sizes.append(sum(map(len, packed[start:stop])) + (len(name) + 5 * more if more else 0) + 32 * (name in calls))
+    position = 0
+    while position < len(names):
+        behind, size = position, 0
+        while behind < len(names) and (behind == position or size + sizes[behind] <= PAGE_SIZE):
+            size += sizes[behind]
+            behind += 1
+        if behind < len(names):  # the shortest text between the names of two pages keeps the head small
+            behind = min(range(behind - (behind - position) // 4, behind + 1), key=lambda each: len(_between(names, each)))
+        starts.append((stops[position - 1] if position else 0, position, _between(names, position)))
+        position = behind
+    size = PAGE_SIZE if not names else sum(sizes[starts[-1][1] :])
+    for number in range(len(firsts), len(entries)):
+        if size + len(packed[number]) > PAGE_SIZE:
+            starts.append((number, len(names), None))
+            size = 0
+        size += len(packed[number])
+    for (first, position, between), (stop, behind, _) in pairwise([*starts, (len(entries), len(names), None)]):
+        own = names[position:behind]
+        others = [(name, found) for name in own if (found := [each for each in owners[name] if not first <= each < stop])]
+        yield first, stop, between, others, [name for name in own if name in calls]
+
+
+def _between(names: Sequence[str], position: int) -> bytes:
+    """Return the shortest text behind the name before a position, and not behind the name there."""
+    name = names[position].encode()
+    return name[: _common(names[position - 1].encode(), name) + 1] if position else b""
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return the number of bytes with which both begin."""
+    return next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
+
+
+def pack_header(head: bytes) -> bytes:
+    """Return the header of a file."""
+    return _index.MAGIC + _index.NUMBER.to_bytes(4, "little") + len(head).to_bytes(4, "little") + sha256_of(head)

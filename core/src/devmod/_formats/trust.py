@@ -64,7 +64,7 @@ def policies() -> tuple[str, ...]:
 
 
 class FileHead:
-    """The header and the index of an open file, about which the hook ``devmod_verify`` is asked once.
+    """The header and the head of an open file, about which the hook ``devmod_verify`` is asked once.
 
     Under a policy it is asked when the file is opened, and without one before the first module is passed to its runtime: a look at the
     hooks takes longer than to open a file.

@@ -6,7 +6,6 @@ unknown, has a parameter without a name, or has two of one name is not compared.
 
 from __future__ import annotations
 
-from devmod._formats.msgpack import Reader
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.choice import describe_candidate
 from devmod._modules.module import holds_candidates, walk
@@ -94,20 +93,11 @@ def pack_agreements(agreements: Mapping[str, Agreement]) -> dict[str, list[objec
     return {name: [bool(each.keywords_only), *sorted(each.flattened)] for name, each in agreements.items()}
 
 
-def read_agreements(index: memoryview) -> dict[str, Agreement]:
-    """Return the agreements in an index. They are before its roots."""
-    reader = Reader(index, "the index of a bundle")
-    results: dict[str, Agreement] = {}
-    for _ in range(reader.read_map()):
-        key = reader.field = reader.read_key(())
-        if key == "roots":
-            break
-        values = reader.read_value()
-        if key == "calls" and isinstance(values, dict):
-            for name, value in values.items():
-                if isinstance(value, list) and value and all(isinstance(each, str) for each in value[1:]):
-                    results[name] = Agreement(frozenset(value[1:]), _ORDERS if value[0] else "")
-    return results
+def read_agreement(value: object) -> Agreement | None:
+    """Return the agreement of one function in an index; None if there is none."""
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value[1:]):
+        return Agreement(frozenset(value[1:]), _ORDERS if value[0] else "")
+    return None
 
 
 def has_names(interface: Interface | None) -> bool:

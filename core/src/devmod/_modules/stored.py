@@ -44,6 +44,8 @@ class StoredModule(Module):
         Where the bytes came from, for messages: "'k.devmod'".
     read_origin
         Decodes the origin, at its first use; None if there is none.
+    find_sources
+        Returns the entry of its sources; None if there are none.
     head
         The head of the bundle, for the hook ``devmod_verify``; None: the module is not from a bundle. The digest of its bytes is then
         unknown, and its variant is read from the payload.
@@ -56,6 +58,7 @@ class StoredModule(Module):
         place: str,
         *,
         read_origin: Callable[[], Origin] | None = None,
+        find_sources: Callable[[], Entry] | None = None,
         head: FileHead | None = None,
     ) -> None:
         #: As the file has it, for a save.
@@ -63,6 +66,7 @@ class StoredModule(Module):
         self._read = read
         self.place = place
         self._devmod_origin = read_origin
+        self._find_sources = find_sources
         self._head = head
 
     # -- properties
@@ -111,9 +115,14 @@ class StoredModule(Module):
     @property
     def source(self) -> Source:
         """The sources that the file has beside the module's bytes, by format. FormatError if they are damaged or invalid."""
-        if self.entry.sources is None:
+        if self._find_sources is None:
             return {}
         return self._once.get("source", self._read_sources)
+
+    @property
+    def sources(self) -> Entry | None:
+        """The entry of the module's sources, which modules may share."""
+        return None if self._find_sources is None else self._find_sources()
 
     @property
     def is_remote(self) -> bool:
@@ -268,7 +277,7 @@ class StoredModule(Module):
         """Return the bytes of the sources as the file has them, or decompressed. FormatError if they are damaged."""
         from devmod._util.digest import sha256_of
 
-        entry, subject = self.entry.sources, f"{self.place}: the sources of the {self.kind} module"
+        entry, subject = self.sources, f"{self.place}: the sources of the {self.kind} module"
         assert entry is not None
         assert entry.offset is not None
         data = self._read(entry.offset, entry.size, entry.digest)

@@ -1,0 +1,89 @@
+"""The bundle of a file with several roots: a look-up reads the pages that have the function, and makes the modules that it finds."""
+
+from __future__ import annotations
+
+from _collections_abc import Mapping  # collections.abc, without the package collections
+
+from devmod._modules.bundle import BundleModule
+from devmod._modules.module import Module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devmod._formats.pages import Index
+    from devmod._formats.tree import Tree
+    from devmod._modules.agreement import Agreement
+
+
+class StoredBundle(BundleModule):
+    """The roots of a file."""
+
+    def __init__(self, tree: Tree, prefer: tuple[str, ...]) -> None:
+        super().__init__((), prefer)
+        del self.__dict__["_devmod_imports"]
+        self.tree = tree
+        self.agreements = _Agreements(tree.index)
+
+    @property
+    def imports(self) -> tuple[Module, ...]:
+        """The roots. The first access reads the whole index."""
+        if "_devmod_imports" not in self.__dict__:
+            self.__dict__["_devmod_imports"] = tuple([self.tree.module(number) for number in self.tree.index.roots()])
+        return super().imports
+
+    @property
+    def _owners(self) -> Mapping[str, Module]:
+        return super()._owners if "_devmod_imports" in self.__dict__ else _Owners(self.tree)
+
+    def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
+        # The pages find no functions of imports.
+        if "_devmod_imports" not in self.__dict__ and isinstance(name, str) and not query_imports:
+            modules = [self.tree.module(number) for number in self.tree.index.find(name)]
+            if modules:
+                return modules
+        return super()._owners_of(name, query_imports)
+
+
+class _Owners(Mapping[str, Module]):
+    """The first candidate of each function. No module is made before it is looked up."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def __getitem__(self, name: str) -> Module:
+        numbers = self._tree.index.find(name) if isinstance(name, str) else []
+        if not numbers:
+            raise KeyError(name)
+        return self._tree.module(numbers[0])
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self._tree.index.find(name))
+
+    def __iter__(self) -> Iterator[str]:
+        entries = self._tree.index.entries()
+        return iter(dict.fromkeys(name for number in self._tree.index.ranked() for name in entries[number].functions))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+class _Agreements(Mapping[str, "Agreement"]):
+    """What the candidates of each function have in common, as the pages say."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def __getitem__(self, name: str) -> Agreement:
+        from devmod._modules.agreement import read_agreement
+
+        found = read_agreement(self._index.calls(name))
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name in self._index.all_calls() if name in self])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
