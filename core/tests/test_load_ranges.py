@@ -201,10 +201,11 @@ def test_a_resource_in_a_zip_file_is_not_unpacked_to_the_disk(tmp_path: Path, co
 def test_a_missing_resource_in_a_zip_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "k.zip", "w") as archive:
         archive.writestr("package/k.devmod", BUNDLE)
-    place = zipfile.Path(tmp_path / "k.zip", "package/")
-    assert devmod.dumps(devmod.load(place / "k.devmod")) == BUNDLE
-    with pytest.raises(FileNotFoundError) as caught:
-        devmod.load(place / "other.devmod")
+    with zipfile.ZipFile(tmp_path / "k.zip") as archive:
+        place = zipfile.Path(archive, "package/")
+        assert devmod.dumps(devmod.load(place / "k.devmod")) == BUNDLE
+        with pytest.raises(FileNotFoundError) as caught:
+            devmod.load(place / "other.devmod")
     assert str(caught.value) == f"[Errno 2] No such file or directory: '{tmp_path / 'k.zip'}/package/other.devmod'"
 
 

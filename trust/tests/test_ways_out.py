@@ -58,7 +58,7 @@ COMMANDS = (
     "bench scale", "bundle -o out.devmod", "check", "inspect --source", "run scale f=1 --threads 1",
     "sign --key acme.pem --name acme/f --version 3", "verify", "view --no-open",
 )  # fmt: skip
-OTHERS = "build cache compile conformance devices doctor init keygen new-backend onnx plugins profile"
+OTHERS = "demo simulate build cache compile conformance devices doctor init keygen new-backend onnx plugins profile"
 
 BYTES = "save dumps bundle save_to_bytes wire_parts verify get_global "
 PAYLOAD = f"{BYTES} code inspect_source payload_of dump_module_bytes dump_imports "
