@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tinygrad import Tensor, UOp, Variable, dtypes
-from tinygrad.nn.onnx import Domain, OnnxDataType, OnnxNode, OnnxRunner, OpSetId, onnx_ops, required_input_python_consts
+from tinygrad.helpers import cdiv
+from tinygrad.nn.onnx import Domain, OnnxNode, OnnxRunner, OpSetId, onnx_ops, required_input_python_consts
 
 import devmod
 from devmod.backend import expression_text, walk
@@ -23,9 +24,10 @@ from devmod_targets.interop import tinygrad
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-#: Operators on numbers. Lengths that are divided are not negative.
+#: Operators on numbers. Symbolic lengths that are divided are not negative.
 _ARITHMETIC: dict[str, Any] = {
-    "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Div": operator.floordiv, "Mod": operator.mod,
+    "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Mod": operator.mod,
+    "Div": lambda a, b: cdiv(a, b) if isinstance(a, int) and isinstance(b, int) else a // b,
     "Equal": lambda a, b: not operator.ne(a, b), "Where": lambda condition, a, b: a if condition else b,
 }  # fmt: skip
 #: Operators whose results have the elements of their first input.
@@ -85,7 +87,8 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             return super()._get_python_const(name, op, idx)
         if idx in required_input_python_consts.get(op, ()):
             return value.tolist()
-        return Tensor.stack(*(Tensor(each, dtype=dtypes.int64) for each in value.flat)).reshape(value.shape)
+        dtype = dtypes.bool if all(isinstance(each, bool) for each in value.flat) else dtypes.int64
+        return Tensor.stack(*(Tensor(each, dtype=dtype) for each in value.flat)).reshape(value.shape)
 
     def _on_lengths(self, node: Node) -> Any:
         """Return what a node computes from lengths alone, which may be symbolic, as an array of objects; None for another node."""
@@ -95,20 +98,18 @@ class Runner(OnnxRunner):  # type: ignore[misc]
             return np.fromiter(shape, object, len(shape))
         if node.operator == "Size":
             return _objects(prod(values[0].shape))
-        if not any(isinstance(each, np.ndarray) for each in values):
+        tensors = [each for each in values if isinstance(each, Tensor)]
+        if not any(isinstance(each, np.ndarray) for each in values) or any(
+            dtypes.is_float(each.dtype) or self._depends(each) for each in tensors
+        ):
             return None
-        for number, each in enumerate(values):
-            if isinstance(each, Tensor):
-                if dtypes.is_float(each.dtype) or self._depends(each):
-                    return None
-                values[number] = each.numpy().astype(object)
-        first, *others = values
+        first, *others = values = [each.numpy().astype(object) if isinstance(each, Tensor) else each for each in values]
         numbers = [tuple(each.ravel()) for each in others if each is not None]
         axes: Any = options.get("axes") or next(iter(numbers), None)
         match node.operator:
             case "Identity":
                 return first
-            case "Cast" if dtypes.is_int(OnnxDataType(options["to"]).to_dtype()):
+            case "Cast" if options["to"] == 7 or (options["to"] == 6 and any(isinstance(each, UOp) for each in first.flat)):  # int64, int32
                 return first
             case "Concat":
                 return np.concatenate(values, options["axis"])
