@@ -1,0 +1,530 @@
+"""Execution with checks: steps that know their instruction, and the order of accesses by barriers, warps and atomics."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .barriers import Barriers, Waiting
+from .columns import Launch
+from .decoder import Decoder, Source
+from .execution import Execution
+from .guards import Step
+from .lanes import Frame, Lanes
+from .memory import Arena
+from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
+from .ops_warp import Warps
+from .origins import UNKNOWN, origins_of
+from .poison import Poison
+from .program import Block, Code, Leave, Program
+from .ptx_types import S64, Address, Array, DType, Register
+from .reports import counted, source_of, type_of
+from .sanitizer import Sanitizer
+from .shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
+
+if TYPE_CHECKING:
+    from .barriers import Barrier
+
+_MEMORY = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier", "tex", "suld", "sust", "sured", "tld4", "call"}
+#: Loads of these kinds may wait for another thread's store.
+_STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
+
+
+class Site:
+    """An instruction, as checks see it."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.instruction = decoder.instruction
+        self.root = decoder.parts[0]
+        self.reads, self.writes = sorted(decoder.reads), sorted(decoder.writes)
+        self.strong = self.root in ("atom", "red", "mbarrier") or bool(_STRONG & decoder.modifiers)
+        self.volatile = decoder.has("volatile")
+        self.loops = False
+        operand = next((operand for operand in decoder.operands if isinstance(operand, Address)), None)
+        self.origins = origins_of(decoder.program, decoder.function, operand) if operand is not None else {UNKNOWN}
+        self.address = [register.number for register in (getattr(operand, "base", None),) if isinstance(register, Register)]
+        self.values: list[Source] = []
+        self.sources: tuple[int | None, ...] = ()
+        self.targets: tuple[int | None, ...] = ()
+        if self.root in ("ld", "ldu"):
+            self.targets = tuple(getattr(part, "number", None) for part in decoder.vector(0))
+        elif self.root == "st":
+            parts = decoder.vector(1)
+            self.sources = tuple(getattr(part, "number", None) for part in parts)
+            again = Decoder(decoder.program, decoder.function, decoder.instruction)
+            self.values = [again.source(part, decoder.dtype) for part in parts] if decoder.type != "b128" else []
+
+
+class Watcher:
+    """What the decoding of a program does with each instruction."""
+
+    def __init__(self, checks: frozenset[str]) -> None:
+        self.poison = Poison(checks) if "init" in checks else None
+        self.grains: dict[str, int] = {}
+        self.sites: dict[int, Site] = {}
+
+    def grain(self, program: Program, space: str) -> int:
+        """Return the fewest bytes that a store of the kernel writes in a space: accesses of fewer bytes can only read."""
+        if space not in self.grains:
+            self.grains[space] = program_grain(program, space)
+        return self.grains[space]
+
+    def decoded(self, code: Code) -> None:
+        """Note the blocks after operations of a warp or a cluster, and the instructions in loops."""
+        kinds = (WarpOperation, ClusterBarrier)
+        code.after = {block.next: type(block.end) for block in code.blocks if isinstance(block.end, kinds)}
+        for block in code.blocks:
+            sites = [self.sites[id(each)] for each in block.instructions if id(each) in self.sites]
+            if any(site.strong for site in sites):
+                reached = reach(code, block.number)
+                for site in sites:
+                    site.loops = block.number in reached
+        for block in code.blocks:
+            if isinstance(block.end, WarpOperation):
+                # What only lanes that have passed it run: the blocks behind it from which nothing leads back to it.
+                leaves = {each.number for each in code.blocks if isinstance(each.end, Leave) and not each.steps}
+                behind = reach(code, block.number) - leaves
+                code.behind[block.number] = {each for each in behind if block.number not in reach(code, each)}
+
+    def step(self, decoder: Decoder, step: Step) -> Step:
+        """Return a step that tells its execution which instruction it is, and follows values that nothing wrote."""
+        site = self.sites[id(decoder.instruction)] = Site(decoder)
+        poison = self.poison
+        if site.root not in _MEMORY:
+            return step if poison is None else poison.plain(decoder, step)
+
+        def run(lanes: Lanes) -> None:
+            execution: Any = lanes.frame.execution
+            execution.site, execution.lanes = site, lanes
+            execution.touched.clear()
+            step(lanes)
+            execution.site = None
+            if poison is not None:
+                poison.memory(site, lanes, execution.touched)
+
+        return run
+
+    def guard(self, decoder: Decoder, step: Step) -> Step:
+        """Return a guarded step whose predicate is followed."""
+        return step if self.poison is None else self.poison.guard(Site(decoder), step)
+
+    def end(self, decoder: Decoder, block: Block) -> None:
+        """Let the end of a block look for lanes that are absent."""
+        block.site = site = Site(decoder)
+        end = block.end
+        if isinstance(end, WarpOperation) and end.mask is not None:
+
+            def run(lanes: Lanes, warps: Warps, mask: Array) -> None:
+                execution: Any = lanes.frame.execution
+                if execution.bypassed:
+                    execution.find_absent(site, lanes, warps, mask, lanes.frame.code, block.number)
+                end.run_lanes(lanes, warps, mask)
+
+            block.end = replace(end, run_lanes=run)
+
+
+def reach(code: Code, number: int) -> set[int]:
+    """Return the blocks that lanes may run after a block."""
+    reached: set[int] = set()
+    work = [number]
+    while work:
+        block = code.blocks[work.pop()]
+        new = {each for each in (block.next, block.taken, *block.targets) if each >= 0} - reached
+        reached |= new
+        work += new
+    return reached
+
+
+def program_grain(program: "Program", space: str) -> int:
+    """Return the fewest bytes that a store of a kernel writes in a space, 1 to 16: accesses of fewer bytes can only read."""
+    result = 16 if space == "shared" else 4
+    for function in program.module.reached(program.kernel):
+        for instruction in function.instructions:
+            parts = instruction.parts
+            if parts[0] in ("st", "atom", "red") and (
+                space in instruction.opcode or not {"global", "shared", "local", "param"} & set(parts)
+            ):
+                width = int("".join(filter(str.isdigit, type_of(instruction))) or 8) // 8
+                width *= next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
+                result = min(result, max(width, 1))
+            elif parts[0] in ("cp", "stmatrix", "wmma", "mbarrier", "sust"):
+                result = min(result, 4)
+    return result
+
+
+class CheckedBarriers(Barriers):
+    """Barriers that pass on what warps know of each other's accesses."""
+
+    execution: "CheckedExecution"
+
+    def __init__(self, execution: "CheckedExecution") -> None:
+        super().__init__(execution)
+        self.rows: dict[int, Array] = {}
+
+    def arrive(self, number: int, lanes: Lanes, threads: int, block: Block | None, release: Any = None, value: Any = None) -> None:
+        """Note what the warps that arrive know."""
+        execution = self.execution
+        now = execution.sanitizer.tick(None)
+        barrier = self.barriers.get(number)
+        waited = barrier is not None and (barrier.waiting or barrier.arrived.any())
+        if lanes.count == execution.alive_count and not threads and not waited:
+            execution.know[:] = now
+            execution.quiet_time = now
+            execution.warp_sync[:] = now
+            if execution.shared.shadow is not None:
+                execution.shared.shadow.drop()
+        else:
+            rows = self.rows.setdefault(number, np.zeros((len(self.alive), execution.warps_per_block), S64))
+            if barrier is not None:
+                rows[barrier.arrived == 0] = 0
+            blocks, warps = lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
+            mine = np.unique(blocks * execution.warps_per_block + warps)
+            blocks, warps = np.divmod(mine, execution.warps_per_block)
+            np.maximum.at(rows, blocks, execution.know[blocks, warps])
+            rows[blocks, warps] = now
+        super().arrive(number, lanes, threads, block, release, value)
+
+    def release(self) -> bool:
+        """Report the blocks whose threads wait at different barriers, and release."""
+        if "sync" in self.execution.sanitizer.checks:
+            for barrier in self.barriers.values():
+                if len({(id(each.lanes.frame.code), each.next) for each in barrier.waiting}) > 1:
+                    self.check(barrier)
+        return super().release()
+
+    def check(self, barrier: "Barrier") -> None:
+        """Report the blocks that are complete and whose threads wait at several barriers without a number of threads."""
+        complete = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
+        places: dict[tuple[int, int], list[Lanes]] = {}
+        for each in barrier.waiting:
+            places.setdefault((id(each.lanes.frame.code), each.next), []).append(each.lanes)
+        first, *others = places.items()
+        threads = [np.concatenate([lanes.lanes for lanes in groups]) for _, groups in (first, *others)]
+        in_first = np.bincount(self.execution.column("block")[threads[0]], minlength=len(self.alive)) > 0
+        for (key, groups), lanes in zip(others, threads[1:], strict=True):
+            chosen = lanes[(complete & in_first)[self.execution.column("block")[lanes]]]
+            if len(chosen):
+                here, there = (self.execution.site_before(each[0].frame, number) for (_, number), each in ((first), (key, groups)))
+                module = self.execution.program.module
+                self.execution.sanitizer.report(
+                    self.execution, "sync", "divergent barrier", there, np.sort(chosen),
+                    f"waits here while {len(threads[0])} threads wait at {source_of(module, here.instruction)}",
+                )  # fmt: skip
+
+    def release_group(self, barrier: "Barrier", group: Waiting, complete: Array) -> None:
+        """Let the warps that are released know what those that arrived knew."""
+        number = next(number for number, each in self.barriers.items() if each is barrier)
+        lanes = group.lanes
+        blocks, warps = lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
+        chosen = complete[blocks]
+        if number in self.rows and chosen.any():
+            execution = self.execution
+            b, w = blocks[chosen], warps[chosen]
+            execution.know[b, w] = np.maximum(execution.know[b, w], self.rows[number][b])
+            execution.warp_sync[lanes.lanes[chosen]] = execution.sanitizer.now
+        super().release_group(barrier, group, complete)
+
+
+class CheckedExecution(Execution):
+    """The blocks of a launch, with checks of each access."""
+
+    memory = ShadowLanes
+    make_barriers = CheckedBarriers
+    barriers: CheckedBarriers
+    shared: ShadowLanes
+
+    def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
+        assert isinstance(arena, ShadowArena)
+        self.sanitizer: Sanitizer = arena.shadow.sanitizer
+        self.site: Site | None = None
+        self.touched: list[Touched] = []
+        self.bypassed: dict[tuple[int, int], Array] = {}  # lanes that have gone past an operation at which others of their warp wait
+        self.lanes: Any = None  # those of the step that runs
+        self.grain = program.watcher.grain(program, "shared")
+        self.quiet_time = self.sanitizer.tick(None)
+        super().__init__(program, launch, arena, blocks)
+        # The times until which accesses are known: of other warps of the block by each warp, of its own warp by each lane, of other blocks.
+        self.know = np.full((len(blocks), self.warps_per_block, self.warps_per_block), self.quiet_time, S64)
+        self.warp_sync = np.full(self.count, self.quiet_time, S64)
+        self.seen = np.full(len(blocks), self.sanitizer.begin, S64)
+
+    def where(self, lane: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return block and thread of a lane."""
+        columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
+        block, thread = (tuple(int(column[lane if len(column) > 1 else 0]) for column in each) for each in columns)
+        return block, thread
+
+    def quiet(self, shadow: Shadow) -> int:
+        """Return the time before which all accesses to a memory are in order with those of now."""
+        return self.sanitizer.quiet if shadow is self.sanitizer.arena.shadow else self.quiet_time
+
+    # Bounds
+
+    def limits(self, space: str, size: int) -> Any:
+        """Return the addresses that the instruction may access: those of the variable or the allocation that its address comes from."""
+        site = self.site
+        known = self.sanitizer.limits
+        if (site, space) not in known:
+            known[site, space] = self.find_limits(site, space)
+        return known[site, space] or ((0, size) if space != "global" else None)
+
+    def find_limits(self, site: Site | None, space: str) -> tuple[int, int] | None:
+        """Return the limits of an instruction, or None if its address has no single origin."""
+        if site is None or UNKNOWN in site.origins:
+            return None
+        found: set[tuple[int, int]] = set()
+        for kind, name in site.origins:
+            if kind == "param" and space == "global":
+                owner = self.sanitizer.owner(self.sanitizer.value(name))
+                if owner is not None:
+                    found.add((owner.start, owner.start + owner.size))
+                elif self.sanitizer.freed_at(self.sanitizer.value(name)):
+                    found.add((0, 0))
+            elif kind == "shared" == space:
+                start = self.program.shared[name]
+                size = self.program.module.text.variables.get(name) or next(
+                    function.variables[name] for function in self.program.module.text.functions.values() if name in function.variables
+                )
+                found.add((start, start + size.size if size.count else self.shared.size))
+            elif kind in ("global", "const") and space == "global":
+                start = self.program.module.addresses[name]
+                found.add((start, start + self.program.module.text.variables[name].size))
+        return found.pop() if len(found) == 1 else None
+
+    def refuse(self, lanes: Lanes, address: Array, size: int, access: str, space: str, outside: Array) -> Array | None:
+        """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
+        site, checks = self.site, self.sanitizer.checks
+        misaligned = (address & address.dtype.type(size - 1)) != 0
+        if site is None or not (outside | misaligned).any():
+            return None
+        for check, bad in (("bounds", outside), ("align", misaligned & ~outside)):
+            if not bad.any():
+                continue
+            if check not in checks and not (check == "bounds" and "free" in checks):
+                return None  # it is a fault, as without checks
+            positions = np.flatnonzero(bad)
+            value = int(address[positions[0]])
+            numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
+            self.report_place(site, check, numbers, value, size, access, space)
+        return np.asarray(outside | misaligned)
+
+    def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, space: str) -> None:
+        """Report an access out of bounds, misaligned, or of freed memory."""
+        sanitizer = self.sanitizer
+        sizes = {"shared": self.shared.size, "local": self.local.size, "parameter": self.parameters.size}
+        limits = self.limits(space, sizes.get(space, 0))
+        kind = {"bounds": "out of bounds", "align": "misaligned"}[check]
+        name, index = "", None
+        origin = next((name for kind_, name in site.origins if kind_ in (space, {"global": "const"}.get(space))), "")
+        if limits and origin and space != "local":
+            detail, name, index = sanitizer.variable(space, origin, address, size, type_of(site.instruction), limits)
+        elif space == "global":
+            freed = sanitizer.freed_at(address)
+            if freed is not None and check == "bounds":
+                check, kind = "free", "use after free"
+            owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
+            detail, name, index = sanitizer.describe(site, address, size, owner)
+        else:
+            detail = f"{counted(size)} at byte {address} of {limits[1]} bytes of {space} memory"
+        if check == "align":
+            detail = f"{detail}; 0x{address:x} is no multiple of {size}"
+        if check in sanitizer.checks or check == "bounds":
+            sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, detail, name, index)
+
+    # Accesses and their order
+
+    def touch(
+        self,
+        memory: Any,
+        shadow: Shadow | None,
+        lanes: Lanes,
+        whole: Array,
+        size: int,
+        dtype: DType,
+        access: str,
+        bad: Array | None,
+        view: Array,
+        index: Array,
+    ) -> None:
+        """Note an access: races, and for the values that nothing wrote."""
+        site = self.site
+        if shadow is None or site is None:
+            return
+        if bad is not None:
+            good = np.flatnonzero(~np.broadcast_to(bad, (lanes.count,)))
+            lanes, whole, index = (
+                lanes.select(good, []),
+                np.broadcast_to(whole, (lanes.count,))[good],
+                np.broadcast_to(index, (lanes.count,))[good],
+            )
+            if not len(good):
+                return
+        self.touched.append(Touched(shadow, lanes, whole, dtype, size // dtype.itemsize, access))
+        if "race" not in self.sanitizer.checks or memory is self.local:
+            return
+        strong = site.strong
+        if memory is self.shared:
+            if site.volatile and "volatile" in self.sanitizer.checks:
+                self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
+            strong = site.root in ("atom", "red", "mbarrier") or (strong and (site.loops or site.root == "st"))
+        for part in shadow.grains(whole, dtype, size):
+            if access == "read":
+                shadow.read(self, lanes, part, strong)
+            else:
+                self.values = (lanes, view, index)
+                shadow.write(self, lanes, part, strong, access, self.same if site.values else None)
+
+    def same(self, positions: Array) -> Array:
+        """Return whether memory has the values already that lanes store."""
+        lanes, view, index = self.values
+        assert self.site is not None
+        result = np.ones(len(positions), bool)
+        for number, source in enumerate(self.site.values):
+            value, old = self.stored(source, lanes, positions), view[number:][np.broadcast_to(index, (lanes.count,))[positions]]
+            result &= value.view(f"u{value.itemsize}") == old.view(f"u{old.itemsize}")
+        return result
+
+    def stored(self, source: Source, lanes: Lanes, positions: Array) -> Array:
+        """Return the values that lanes store; they may be a part of those that the step has."""
+        whole = self.lanes
+        value = source(whole)
+        if len(value) > 1 and lanes is not whole:
+            places = lanes.index[positions] if lanes.index is not None else positions
+            positions = places if whole.index is None else np.searchsorted(whole.index, places)
+        return np.broadcast_to(value, (whole.count,))[positions] if len(value) > 1 else np.repeat(value, len(positions))
+
+    def differ(self, lost: Array, won: Array) -> Array:
+        """Return whether lanes of one store have other values than those that come later at their element."""
+        lanes, _, _ = self.values
+        result = np.zeros(len(lost), bool)
+        for source in self.site.values if self.site is not None else []:
+            first, second = self.stored(source, lanes, lost), self.stored(source, lanes, won)
+            result |= first.view(f"u{first.itemsize}") != second.view(f"u{second.itemsize}")
+        return result
+
+    def unordered(self, lanes: Lanes, positions: Array, before: Array) -> Array:
+        """Return whether each lane at `positions` has no order with an earlier access."""
+        time = before >> 32
+        block, thread = np.divmod(before & THREAD, self.threads)
+        own = np.broadcast_to(lanes.column("block"), (lanes.count,))[positions]
+        warp = np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions] >> 5
+        other = np.minimum(thread >> 5, self.warps_per_block - 1)
+        inside = block == own + self.blocks.start
+        known = np.where(warp == other, self.warp_sync[lanes.lanes[positions]], self.know[own, warp, other])
+        return np.asarray(time >= np.where(inside, known, self.seen[own]))
+
+    def acquire(self, lanes: Lanes, positions: Array, before: Array) -> None:
+        """Let lanes know what came before the atomic accesses whose values they have read."""
+        time = before >> 32
+        block, thread = np.divmod(before & THREAD, self.threads)
+        own = np.broadcast_to(lanes.column("block"), (lanes.count,))[positions]
+        warp = np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions] >> 5
+        inside = block == own + self.blocks.start
+        np.maximum.at(self.seen, own[~inside], time[~inside])
+        own, warp, other, time = own[inside], warp[inside], (thread >> 5)[inside], time[inside]
+        np.maximum.at(self.know, (own, warp), self.know[own, other])
+        np.maximum.at(self.know, (own, warp, other), time)
+        same = warp == other
+        self.warp_sync[lanes.lanes[positions[inside][same]]] = self.sanitizer.now
+
+    def meet(self, lanes: Lanes) -> None:
+        """Let the blocks of lanes know all accesses before now: those that update one element in one instruction, for example."""
+        blocks = np.unique(lanes.column("block"))
+        self.seen[blocks] = self.know[blocks] = self.sanitizer.now
+        self.warp_sync[lanes.lanes] = self.sanitizer.now
+
+    def race(self, lanes: Lanes, positions: Array, index: Array, before: Array, access: str, other: str, shadow: Shadow) -> None:
+        """Report lanes whose access races with an earlier one."""
+        site = self.site
+        assert site is not None
+        numbers = lanes.lanes[positions]
+        first = int(np.argmin(numbers))
+        record = int(before[first])
+        there = self.sanitizer.sites[record >> 32]
+        thread = record & THREAD
+        block, inner = divmod(thread, self.threads)
+        launch = self.launch
+        places = (np.unravel_index(value, extent[::-1])[::-1] for value, extent in ((block, launch.grid), (inner, launch.block)))
+        where = ", ".join(f"{name} {tuple(map(int, place))}" for name, place in zip(("block", "thread"), places, strict=True))
+        kind = access.split()[0]
+        what, name, number = self.element(site, int(index[first]) * shadow.grain, shadow)
+        source = source_of(self.program.module, there.instruction)
+        detail = f"{what}; {where} {other} it at {source}, and nothing orders the two"
+        order = np.argsort(numbers, kind="stable")
+        self.sanitizer.report(self, "race", f"race ({kind} and {other[:-1]})", site, numbers[order], detail, name, number)
+
+    def element(self, site: Site, offset: int, shadow: Shadow) -> tuple[str, str, int | None]:
+        """Return an element of a memory in words, the name of its array and its index."""
+        sanitizer = self.sanitizer
+        if shadow is sanitizer.arena.shadow:
+            address = sanitizer.arena.base + offset
+            what, name, index = sanitizer.describe(site, address, shadow.grain, sanitizer.owner(address))
+            return what.split(" at ", 1)[1].split(";")[0], name, index
+        if shadow is self.local.shadow:
+            return f"byte {offset % self.local.stride} of local memory", "", None
+        offset %= self.shared.stride
+        for name, start in self.program.shared.items():
+            limits = (start, self.shared.size)
+            variable = next((f.variables[name] for f in self.program.module.text.functions.values() if name in f.variables), None)
+            variable = variable or self.program.module.text.variables.get(name)
+            if variable is not None and start <= offset < (start + variable.size if variable.count else self.shared.size):
+                what, shown, index = sanitizer.variable("shared", name, offset, shadow.grain, type_of(site.instruction), limits)
+                return what.split(" at ", 1)[1].split(";")[0], shown, index
+        return f"byte {offset} of shared memory", "", None
+
+    # Ends of blocks
+
+    def add(self, lanes: Lanes, number: int) -> None:
+        """Note that lanes come out of an operation of their warp, which orders their accesses."""
+        after = lanes.frame.code.after.get(number)
+        if after is not None:
+            self.warp_sync[lanes.lanes] = self.sanitizer.tick(None)
+            if after is ClusterBarrier:
+                blocks = np.unique(lanes.column("block"))
+                self.know[blocks] = self.seen[blocks] = self.sanitizer.now
+        super().add(lanes, number)
+
+    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
+        """Execute the end of a block, with checks."""
+        site = block.site
+        self.site = site
+        for parked, number in self.parked:
+            if parked.code is frame.code and block.number in frame.code.behind.get(number, ()):
+                slots = self.bypassed.setdefault((id(frame.code), number), np.zeros(self.slots, bool))
+                slots[lanes.column("slot")] = True
+        self.touched.clear()
+        poison = self.program.watcher.poison
+        if poison is not None and frame.poison and site is not None:
+            poison.end(site, lanes)
+        super().finish(frame, block, lanes)
+        self.site = None
+
+    def find_absent(self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int) -> None:
+        """Report the lanes whose mask names lanes that have gone past the operation."""
+        gone = self.bypassed.pop((id(code), number), None)
+        if gone is None or "sync" not in self.sanitizer.checks:
+            return
+        absent = mask & np.packbits(gone, bitorder="little").view(np.uint32)[warps.warps] & ~warps.bits()[warps.warps]
+        positions = np.flatnonzero(absent)
+        if len(positions):
+            lane = int(absent[positions[0]]).bit_length() - 1
+            members = int(np.broadcast_to(mask, absent.shape)[positions[0]])
+            detail = f"its mask 0x{members:x} names lane {lane}, which is absent"
+            self.sanitizer.report(self, "sync", "absent lanes", site, lanes.lanes[positions], detail)
+
+    def site_before(self, frame: Frame, number: int) -> Site:
+        """Return the instruction after which lanes come to a block."""
+        return next(block.site for block in frame.code.blocks if block.next == number and isinstance(block.end, BarrierOperation))
+
+    def deadlock(self) -> None:
+        """Report where threads wait, and raise the error."""
+        groups: Sequence[tuple[Site, Lanes]] = [(lanes.frame.code.blocks[number].site, lanes) for (_, number), lanes in self.parked.items()]
+        groups = [*groups, *((self.site_before(each.lanes.frame, each.next), each.lanes)
+                             for barrier in self.barriers.barriers.values() for each in barrier.waiting)]  # fmt: skip
+        if "sync" in self.sanitizer.checks and groups:
+            module = self.program.module
+            waits = "; ".join(f"{lanes.count} wait at {source_of(module, site.instruction)}" for site, lanes in groups)
+            site, lanes = groups[0]
+            self.sanitizer.report(self, "sync", "deadlock", site, lanes.lanes, f"waits for threads that never come: {waits}")
+        super().deadlock()

@@ -1,0 +1,198 @@
+"""The checks of launches: the state that outlives a launch, and the reports."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .columns import Launch
+from .execution import run
+from .memory import Arena
+from .reports import Report, counted, name_of, parameters_of, source_of, type_of
+from .shadows import WRITTEN, ShadowArena, Touched
+
+if TYPE_CHECKING:
+    from .checked import CheckedExecution, Site
+    from .module import Module
+
+#: The names of the checks that a user turns on. Two options are names too: copies of unwritten bytes to global memory are faults
+#: ("copies", with init), and volatile accesses of a warp have the order of the program ("volatile", with race).
+CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
+OPTIONS = ("copies", "volatile")
+#: The most reports of a launch.
+_MOST = 64
+
+
+@dataclass
+class Allocation:
+    """Memory of the device: where it was allocated and freed, as places in the host's program."""
+
+    start: int
+    size: int
+    place: str = ""
+    freed: str | None = None
+    written: bool = False
+
+
+class Sanitizer:
+    """The checks of a process: its allocations, its global memory with shadows, and the launch that runs."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = ShadowArena(arena, self)
+        self.allocations: dict[int, Allocation] = {}
+        self.freed: list[Allocation] = []
+        self.now = 1
+        self.sites: list[Any] = [None, None]  # the instruction of each time
+        self.checks: frozenset[str] = frozenset()
+        self.reports: dict[tuple[str, str], Report] = {}
+
+    def tick(self, site: "Site | None") -> int:
+        """Return a new time."""
+        self.now += 1
+        self.sites.append(site)
+        return self.now
+
+    # What the host does
+
+    def allocated(self, start: int, size: int, place: str, written: bool) -> None:
+        """Note an allocation. What the host may write to itself counts as written."""
+        self.allocations[start] = Allocation(start, size, place)
+        self.written(start, size, WRITTEN if written else 0)
+
+    def released(self, start: int, place: str) -> None:
+        """Note that memory was freed."""
+        allocation = self.allocations.pop(start, None)
+        if allocation is not None:
+            allocation.freed = place
+            self.freed.append(allocation)
+            del self.freed[:-1000]
+
+    def written(self, start: int, size: int, value: int = WRITTEN) -> None:
+        """Note that the host has written to memory."""
+        first = start - self.arena.base
+        self.arena.shadow.bytes_written[first : first + size] = value
+
+    def is_written(self, start: int, size: int) -> bool:
+        """Return whether something wrote all bytes of an allocation."""
+        allocation = self.allocations[start]
+        first = start - self.arena.base
+        allocation.written = allocation.written or bool((self.arena.shadow.bytes_written[first : first + size] == WRITTEN).all())
+        return allocation.written
+
+    def doubt(self, each: Touched) -> None:
+        """Note that an allocation may have bytes again that nothing wrote."""
+        allocation = self.owner(self.arena.base + int(each.index.flat[0]) * each.dtype.itemsize)
+        if allocation is not None:
+            allocation.written = False
+
+    # Launches
+
+    def launch(self, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: list[tuple[int, int]]) -> list[Report]:
+        """Run a kernel with checks. `reports` has what was found, also if it raises an error."""
+        from .checked import CheckedExecution, Watcher
+
+        for start, size in ranges:
+            if start not in self.allocations:  # it was allocated before the checks began
+                self.allocated(start, size, "", True)
+        self.checks, self.reports = checks, {}
+        shadow = self.arena.shadow
+        shadow.complete = all(self.is_written(start, size) for start, size in ranges)
+        self.arena.set_ranges(ranges)
+        program = module.program(kernel, checks, Watcher)
+        grain = program.watcher.grain(program, "global")
+        if grain < shadow.grain:
+            shadow.reset(shadow.size, grain)
+        self.program, self.configuration = program, launch
+        self.begin = self.quiet = self.now
+        self.limits: dict[Any, tuple[int, int] | None] = {}
+        self.names: list[tuple[str, str]] | None = None
+        run(program, launch, self.arena, CheckedExecution)
+        shadow.drop()
+        return list(self.reports.values())
+
+    def value(self, offset: int) -> int:
+        """Return 8 bytes of the block of parameters."""
+        return int.from_bytes(self.configuration.parameters[offset : offset + 8], "little")
+
+    def owner(self, address: int) -> Allocation | None:
+        """Return the allocation that an address is in."""
+        arena = self.arena
+        place = (
+            int(np.searchsorted(arena.start_array, np.uint64(address), side="right")) - 1 if arena.starts and 0 <= address < 2**63 else -1
+        )
+        if place >= 0 and address < arena.ends[place]:
+            return self.allocations.get(arena.starts[place])
+        return None
+
+    def freed_at(self, address: int) -> Allocation | None:
+        """Return the allocation that an address was in before it was freed."""
+        return next((each for each in reversed(self.freed) if each.start <= address < each.start + each.size), None)
+
+    def argument_of(self, allocation: Allocation) -> tuple[int, str, str, int] | None:
+        """Return the number, the name, the declared type and the value of the argument that points into an allocation."""
+        if self.names is None:
+            self.names = parameters_of(self.program.module, self.program.name)
+        offset = 0
+        for number, variable in enumerate(self.program.kernel.params):
+            offset = -(-offset // variable.align) * variable.align
+            value = self.value(offset)
+            if variable.size == 8 and allocation.start <= value <= allocation.start + allocation.size:
+                name, kind = self.names[number] if len(self.names) == len(self.program.kernel.params) else ("", "")
+                return number + 1, name, kind, value
+            offset += variable.size
+        return None
+
+    def nearest(self, address: int) -> Allocation | None:
+        """Return the allocation that is next to an address."""
+        return min(
+            self.allocations.values(), key=lambda each: max(each.start - address, address - each.start - each.size + 1, 0), default=None
+        )
+
+    def describe(self, site: "Site", address: int, size: int, allocation: Allocation | None) -> tuple[str, str, int | None]:
+        """Return the memory at an address in words, the argument's name, and the index."""
+        if allocation is None:
+            return f"{counted(size)} at 0x{address:x}; there is no allocation", "", None
+        found = self.argument_of(allocation)
+        kind = type_of(site.instruction)
+        number, name, declared, start = found or (0, "", "", allocation.start)
+        kind = declared or kind
+        width = int("".join(filter(str.isdigit, kind)) or 8) // 8
+        index = (address - start) // width
+        known = name or (f"argument {number}" if number else "the allocation")
+        what = f"{counted(size)} at {known}[{index}]; {known} {'was' if allocation.freed is not None else 'is'} "
+        what += f"{kind}[{(allocation.start + allocation.size - start) // width}]"
+        if name:
+            what += f" of argument {number} ('{name}')"
+        what += f", allocated at {allocation.place}" if allocation.place else ""
+        what += f", freed at {allocation.freed}" if allocation.freed else ""
+        return what, name, index
+
+    def report(
+        self,
+        execution: "CheckedExecution",
+        check: str,
+        kind: str,
+        site: "Site",
+        lanes: Any,
+        detail: str,
+        argument: str = "",
+        index: int | None = None,
+    ) -> None:
+        """Note a fault of lanes, the first of which has the detail."""
+        line = self.program.module.text.source(site.instruction)
+        key = (kind, f"{line}" if line[1] else f"PTX {site.instruction.line}")
+        threads = {execution.blocks.start * execution.threads + int(lane) for lane in lanes}
+        known = self.reports.get(key)
+        if known is not None:
+            known.threads |= threads
+        elif len(self.reports) < _MOST:
+            block, thread = execution.where(int(lanes[0]))
+            source = source_of(self.program.module, site.instruction)
+            self.reports[key] = Report(check, kind, source, self.program.name, block, thread, detail, argument, index, threads)
+
+    def variable(self, space: str, name: str, offset: int, size: int, kind: str, limits: tuple[int, int]) -> tuple[str, str, int]:
+        """Return a place in a variable in words."""
+        shown = name_of(name)
+        width = int("".join(filter(str.isdigit, kind)) or 8) // 8
+        index = (offset - limits[0]) // width
+        return f"{counted(size)} at {shown}[{index}]; {shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory", shown, index
