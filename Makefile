@@ -68,7 +68,7 @@ $(NEEDED): fetch-%: setup
 pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py -n $(JOBS)
 
-frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM
+frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and numba-cuda and Triton on the simulated GPU
 	@$(BIN)/python tools/frameworks.py -n $(JOBS)
 
 lowest: setup  ## a part of the tests, and the kit of three kinds, with the lowest versions that the wheels' dependencies allow

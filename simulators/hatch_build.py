@@ -26,14 +26,15 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if version == "editable":
             return
         sys.path.insert(0, str(Path(self.root, "src")))
-        libcuda = importlib.import_module("devmod_simulators").libcuda
+        library = importlib.import_module("devmod_simulators.drivers.library")
         self.folder = tempfile.TemporaryDirectory()
         for machine in MACHINES:
-            target = Path(self.folder.name, machine, libcuda.soname)
-            target.parent.mkdir()
             compiler = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{GLIBC}", "-g0", "-s"]
-            libcuda.build_with(compiler, target)
-            build_data["force_include"][str(target)] = f"devmod_simulators/drivers/built/{machine}/{target.name}"
+            for each in (library.libcuda, library.cubins):
+                target = Path(self.folder.name, machine, each.soname)
+                target.parent.mkdir(exist_ok=True)
+                each.build_with(compiler, target)
+                build_data["force_include"][str(target)] = f"devmod_simulators/drivers/built/{machine}/{target.name}"
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + ".".join(f"manylinux_{GLIBC.replace('.', '_')}_{machine}" for machine in MACHINES)
 

@@ -188,6 +188,17 @@ def test_from_a_build_box_to_a_device_box(kind: str, environment: Callable[..., 
     assert found == "ran\n"
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devmod-simulators is for Linux")
+@pytest.mark.row("R49")
+def test_cuda_runs_without_a_gpu_and_without_a_compiler(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    """Its libraries are in the wheel. PATH has no program at all."""
+    packages = ("cuda-core", "cuda-bindings>=13", "nvidia-cuda-nvrtc", "nvidia-nvjitlink")
+    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-simulators"), *packages)
+    program = Path(__file__).with_name("simulated") / "core_add.py"
+    lines = box.run("-m", "devmod", "simulate", "--", str(box.python), str(program), env={"PATH": str(tmp_path)}).splitlines()
+    assert lines[:3] == ["simulated GPU (devmod-simulators) sm_90", "ptx True", "cubin True"]
+
+
 #: The functions that a program imports from a plugin, because they concern one kind alone.
 PUBLIC = {"devmod-cuda": ("tensor_map",)}
 SURFACE = """

@@ -29,6 +29,7 @@ PAGES = (
     "build-in-ci.md",
     "bundles.md",
     "cuda.md",
+    "cuda-without-a-gpu.md",
     "errors.md",
     "find-out-what-is-wrong.md",
     "hexagon.md",
@@ -49,6 +50,7 @@ NOT_RUN = {
     "calling.md": 1,
     "arrays-and-devices.md": 0,
     "cuda.md": 3,
+    "cuda-without-a-gpu.md": 1,
     "errors.md": 0,
     "find-out-what-is-wrong.md": 0,
     "hexagon.md": 0,
@@ -66,9 +68,10 @@ MISSING = {"bundles.md": "devmod-cuda"}
 
 
 def run_command(words: list[str], folder: Path, status: int = 0) -> str:
-    if words[0] == "devmod" and "profile" not in words:
+    if words[0] == "devmod" and not {"profile", "simulate"} & {*words}:
         return run_in_process(words[1:], status)
-    env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160", "PATH": path}
     while "=" in words[0]:
         name, _, env[name] = words[0].partition("=")
         words = words[1:]

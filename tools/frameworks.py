@@ -1,4 +1,4 @@
-"""Run the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM.
+"""Run the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and programs on the simulated GPU.
 
 `make setup` does not install these: they have 1 GB.
 
@@ -6,7 +6,7 @@ The examples are compiled for cuda too, with the NVRTC that PyTorch's wheels for
 
     python tools/frameworks.py [--prepare] [pytest options]
 
-The environment stays between runs; --prepare makes it and runs nothing.
+The environments stay between runs; --prepare makes them and runs nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from setup import editable, fingerprint, group, interpreter
 PACKAGES = ("torch==2.13.0", "jax", "jax-tvm-ffi", "apache-tvm-ffi", "apache-tvm==0.27.0.post1")
 #: What PyTorch 2.13.0 for CUDA requires. The wheel of the CPU does not.
 NVRTC = ("nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.96")
+#: Where PyTorch for the CPU is installed, Triton finds no GPU. So these have an environment of their own.
+SIMULATED = ("triton==3.9.0", "numba-cuda[cu13]==0.30.4")
 TVM = ROOT / "tvm"
 TESTS = ("frameworks/tests", "tvm/tests", "targets/tests/test_compile_cuda.py::test_an_example_compiles_with_the_nvrtc_of_this_environment")
 
@@ -33,6 +35,11 @@ def fill(python: Path) -> None:
     install(python, ["--no-build-isolation", "--editable", str(TVM)])
 
 
+def fill_simulated(python: Path) -> None:
+    """Install into the environment of the programs for the simulated GPU."""
+    install(python, [*editable(), *group("test"), *SIMULATED], cached=True)
+
+
 def sources() -> str:
     """Return what the library of devmod-tvm is built from."""
     return "".join((TVM / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "hatch_build.py", "native/bridge.cpp"))
@@ -42,6 +49,7 @@ def main() -> int:
     """Run the tests and return the exit code."""
     try:
         python = kept(ROOT / "build" / "frameworks", f"{interpreter()}{fingerprint()}{PACKAGES}{NVRTC}{sources()}", fill)
+        simulated = kept(ROOT / "build" / "simulated", f"{interpreter()}{fingerprint()}{SIMULATED}", fill_simulated)
     except InstallError as error:
         print(error)
         return 1
@@ -51,7 +59,9 @@ def main() -> int:
         f"== frameworks: the tests of devmod-frameworks and devmod-tvm with {', '.join(PACKAGES)}, and the examples with {NVRTC[0]}",
         flush=True,
     )
-    return subprocess.call([str(python), "-m", "pytest", *TESTS, "-q", *sys.argv[1:]], cwd=ROOT)
+    status = subprocess.call([str(python), "-m", "pytest", *TESTS, "-q", *sys.argv[1:]], cwd=ROOT)
+    print(f"== frameworks: programs on the simulated GPU, with {', '.join(SIMULATED)}", flush=True)
+    return status | subprocess.call([str(simulated), "-m", "pytest", "tests/test_simulate.py", "-q", *sys.argv[1:]], cwd=ROOT)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "bench": "Measure functions side by side.",
         "verify": "Check a file, and compare its candidates here.",
         "profile": "Run a Python script, and print what its kernels took.",
+        "simulate": "Run CUDA without a GPU. (pip install devmod-simulators)",
         "keygen": "Make a key that signs files. (pip install devmod-trust)",
         "sign": "Sign files, for policies to check. (pip install devmod-trust)",
         "check": "Check the signatures of a file. (pip install devmod-trust)",

@@ -38,7 +38,7 @@ class Cuda(Vendor):
     variable = "DEVMOD_CUDA_DRIVER"
     format = "ptx"
     driver_library = libcuda
-    device_name = "stand-in driver (no GPU)"
+    device_name = "simulated GPU (devmod-simulators)"
     dlpack_type = 2
     legacy_stream = 1
     dlpack_streams = ((None, 1), (1, 1), (2, 2))

@@ -49,7 +49,7 @@ def test_the_driver_that_the_variable_names(cuda_driver: str, device: Any) -> No
 
 def test_an_unknown_driver() -> None:
     assert CUDA.error_of_opening(DEVMOD_CUDA_DRIVER="cupy") == (
-        f"{NO_DEVICE}: DEVMOD_CUDA_DRIVER='cupy' names no driver; set it to 'ctypes' or 'pycuda', or unset it"
+        f"{NO_DEVICE}: DEVMOD_CUDA_DRIVER='cupy' names no driver; set it to 'ctypes', 'pycuda' or 'simulator', or unset it"
     )
 
 
@@ -58,7 +58,7 @@ import sys
 import devmod
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name in ("pycuda", "pycuda.driver"):
+        if name in ("pycuda", "pycuda.driver", "devmod_simulators"):
             {error}
 sys.meta_path.insert(0, Finder())
 try:
@@ -88,6 +88,27 @@ def test_a_pycuda_that_is_missing_or_broken(error: str, text: str, cuda_environm
         pytest.skip(CUDA.missing_driver("pycuda"))
     output = run_python(BLOCKED.format(error=error), **cuda_environment, DEVMOD_CUDA_DRIVER="pycuda")
     assert output == f"{NO_DEVICE}: {text}\n"
+
+
+@pytest.mark.row("R4", "R49")
+def test_the_simulator_is_asked_for_and_missing() -> None:
+    blocked = BLOCKED.format(error="raise ModuleNotFoundError(f'No module named {name}', name=name)")
+    assert run_python(blocked, DEVMOD_CUDA_DRIVER="simulator") == (
+        f"{NO_DEVICE}: devmod_simulators is not installed. To add it: pip install devmod-simulators\n"
+    )
+
+
+@pytest.mark.row("R49")
+def test_the_simulator_is_asked_for_in_a_process_with_another_driver(tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").symlink_to(_ctypes.__file__)
+    program = (
+        "import ctypes, devmod\nctypes.CDLL('libcuda.so.1')\n"
+        "try:\n    devmod.device('cuda')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
+    )
+    assert run_python(program, LD_LIBRARY_PATH=str(tmp_path), DEVMOD_CUDA_DRIVER="simulator") == (
+        f"{NO_DEVICE}: DEVMOD_CUDA_DRIVER is 'simulator', and this process has loaded another libcuda.so.1 before. Run the program with: "
+        "devmod simulate -- COMMAND\n"
+    )
 
 
 # -- opening it
@@ -198,7 +219,7 @@ def test_limits_that_the_driver_does_not_tell(environment: dict[str, str]) -> No
         "print(device.limits['warp_size'])"
     )
     assert run_python(program, **environment) == (
-        "the limits of cuda device 0 (stand-in driver (no GPU)) cannot be read: CUDA_ERROR_DEVICE_UNAVAILABLE (CUDA-capable device(s) "
+        "the limits of cuda device 0 (simulated GPU (devmod-simulators)) cannot be read: CUDA_ERROR_DEVICE_UNAVAILABLE (CUDA-capable device(s) "
         "is/are busy or unavailable)\n32\n"
     )
 

@@ -161,7 +161,7 @@ def test_a_device_without_clusters(cuda_driver: str, standin: Any) -> None:
     )
     text = in_child(program, NUMBERS, CLUSTER, cuda_driver, arch=80)
     assert text == (
-        "the cuda function 'k' cannot be launched on cuda device 0 (stand-in driver (no GPU)): sm_80 does not support clusters, which sm_90 and "
+        "the cuda function 'k' cannot be launched on cuda device 0 (simulated GPU (devmod-simulators)): sm_80 does not support clusters, which sm_90 and "
         "newer have; got cluster=(4, 1, 1)\n"
     )
 

@@ -123,7 +123,9 @@ def test_ptx_beside_a_cubin_runs_on_the_stand_in(options: str, device: Any, stan
     assert isinstance(error, devmod.DeviceNotFoundError)
     assert str(error) == (
         f"the driver of {device} refuses the cuda payload of format 'cubin': CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image is available for "
-        "execution on the device): the stand-in driver executes PTX alone"
+        "execution on the device): the simulated GPU executes PTX, and this is a cubin for sm_90. Compile for compute_90 (NVRTC: "
+        "-arch=compute_90; nvcc: -gencode arch=compute_90,code=compute_90). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton "
+        "compile to PTX"
     )
 
 

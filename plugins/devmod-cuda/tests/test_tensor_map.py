@@ -218,7 +218,7 @@ def test_an_array_on_another_device(cuda_driver: str, tmp_path: Path) -> None:
         "print(out.numpy().tolist() == [0] * 16, result.tobytes() == bytes(tensor_map))\n"
     )
     environment = child_environment(devices=2) | {"DEVMOD_CUDA_DRIVER": cuda_driver}
-    name = "(stand-in driver (no GPU))"
+    name = "(simulated GPU (devmod-simulators))"
     text = (
         f"is a tensor map of an array on cuda device 1 {name}, and the launch is on cuda device 0 {name}; make the tensor map of an array on "
         "that device, or call f.on(array.device)"
@@ -249,5 +249,5 @@ def test_a_device_without_tensor_maps(cuda_driver: str, standin: Any) -> None:
     )
     environment = child_environment(arch=86) | {"DEVMOD_CUDA_DRIVER": cuda_driver}
     assert run_python(program, **environment) == (
-        "cuda device 0 (stand-in driver (no GPU)) (sm_86) has no tensor maps, which sm_90 and newer support\n"
+        "cuda device 0 (simulated GPU (devmod-simulators)) (sm_86) has no tensor maps, which sm_90 and newer support\n"
     )

@@ -245,7 +245,10 @@ def test_the_log_has_what_ptx_lacks(standin: StandinDriver) -> None:
 def test_a_cubin_is_checked_and_not_executed(standin: StandinDriver) -> None:
     cubin = compile_program(KERNELS, "k.cu", ["--gpu-architecture=sm_90"]).cubin
     assert code(cuda.cuModuleLoadData(cubin)) == "CUDA_ERROR_NO_BINARY_FOR_GPU"
-    assert standin.reason == "the stand-in driver executes PTX alone: load PTX, or set skip_cubins"
+    assert standin.reason == (
+        "the simulated GPU executes PTX, and this is a cubin for sm_90. Compile for compute_90 (NVRTC: -arch=compute_90; nvcc: -gencode "
+        "arch=compute_90,code=compute_90). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton compile to PTX"
+    )
     standin.set("skip_cubins", 1)
     module = check(cuda.cuModuleLoadData(cubin))
     function = check(cuda.cuModuleGetFunction(module, b"pair"))

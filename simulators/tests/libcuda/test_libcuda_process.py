@@ -22,7 +22,7 @@ def open_device():
 """
 
 
-def run(code: str, **settings: object) -> str:
+def run(code: str, errors: str = "", **settings: object) -> str:
     """Run a program with the stand-in driver and return its output."""
     environment = {"PATH": "/usr/bin:/bin", **libcuda.environment(**{key: value for key, value in settings.items() if key.islower()})}
     environment |= {key: str(value) for key, value in settings.items() if key.isupper()}
@@ -30,12 +30,14 @@ def run(code: str, **settings: object) -> str:
         [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, env=environment, timeout=120, check=False
     )
     assert process.returncode == 0, process.stderr
-    assert process.stderr == ""
+    assert process.stderr == errors
     return process.stdout
 
 
 def test_a_child_process_has_the_driver() -> None:
-    assert run("open_device(); print(check(cuda.cuDeviceGetName(40, 0)).split(b'\\0')[0].decode())") == "stand-in driver (no GPU)\n"
+    assert (
+        run("open_device(); print(check(cuda.cuDeviceGetName(64, 0)).split(b'\\0')[0].decode())") == "simulated GPU (devmod-simulators)\n"
+    )
 
 
 def test_other_tests_of_this_process_see_no_device(standin: StandinDriver) -> None:
@@ -205,8 +207,10 @@ def load():
     print(cuda.cuModuleLoadData(b".version 9.0\\n.target sm_90\\n.address_size 64\\n\\0")[0].name)
 load()
 """
-    assert run(code, worker="/missing/program") == "CUDA_ERROR_UNKNOWN\n"
-    assert run(code + "os.wait()\nload()", worker="/bin/true") == "CUDA_ERROR_UNKNOWN\n" * 2
+    reason = "devmod-simulators: the worker did not start: No such file or directory\n"
+    assert run(code, reason, worker="/missing/program") == "CUDA_ERROR_UNKNOWN\n"
+    reason = "devmod-simulators: the worker has ended; its standard error has the reason\n" * 2
+    assert run(code + "os.wait()\nload()", reason, worker="/bin/true") == "CUDA_ERROR_UNKNOWN\n" * 2
 
 
 @pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed (make test-setup builds it)")

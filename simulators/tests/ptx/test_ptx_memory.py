@@ -156,3 +156,10 @@ def test_damaged_text_is_an_error_of_its_own() -> None:
         except PtxError:
             errors += 1
     assert errors > 100
+
+
+def test_the_address_of_an_element_of_a_variable() -> None:
+    body = ".shared .align 8 .b16 s[8]; .reg .u32 %z; mov.u32 %z, s; mov.u32 %o, s[3]; sub.u32 %o, %o, %z;"
+    assert run_snippet(body, [("u32", [0])], "u32").tolist() == [6]
+    with pytest.raises(PtxError, match=r"line \d+: there is no variable 'other'"):
+        run_snippet("mov.u32 %o, other[3];", [("u32", [0])], "u32")

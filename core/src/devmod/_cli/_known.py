@@ -35,6 +35,7 @@ SYNONYMS = {
     "trust": "check",
     **dict.fromkeys(("backends", "runtimes"), "plugins"),
     "clean": "cache clear",
+    "emulate": "simulate",
     "help": "--help",
     "version": "--version",
 }
@@ -53,6 +54,7 @@ KNOWN = {
     "bench": KnownCommand("Measure functions side by side.", "devmod-runtime", "devmod-opencl[pocl]"),
     "verify": KnownCommand("Check a file, and compare its candidates here.", "devmod-runtime", "devmod-opencl[pocl]"),
     "profile": KnownCommand("Run a Python script, and print what its kernels took.", "devmod-runtime", "devmod-opencl[pocl]"),
+    "simulate": KnownCommand("Run CUDA without a GPU.", "devmod-simulators"),
     "keygen": KnownCommand("Make a key that signs files.", "devmod-trust"),
     "sign": KnownCommand("Sign files, for policies to check.", "devmod-trust"),
     "check": KnownCommand("Check the signatures of a file.", "devmod-trust"),

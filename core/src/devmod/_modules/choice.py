@@ -306,7 +306,8 @@ def _on_devices(
             lacking[module] = DeviceNotFoundError(problem, kind=kind)
             return refusal(module)
         # Behind the colon stand features, of which Vulkan has fifty.
-        text = f"{kind} device {device.index}" + (f", {arch.partition(':')[0] or 'of unknown architecture'}" if rank is not None else "")
+        text = "simulated " * getattr(device, "is_simulated", False) + f"{kind} device {device.index}"
+        text += f", {arch.partition(':')[0] or 'of unknown architecture'}" if rank is not None else ""
         is_default = device is not target_device and device is devices[0]
         return module, device, is_default, f"it fits {device if described else text}"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from contextlib import suppress
 
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, pip_install
 from devmod_cuda._calls import CUDA, CudaDriver
-from devmod_runtime import driver_import_error, open_driver, open_library
+from devmod_runtime import Attempt, driver_import_error, open_driver, open_library
 from devmod_runtime.driver_api.api import DriverError
 from devmod_runtime.driver_api.device import DriverDevice, DriverStream, list_devices
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from devmod_cuda._textures import ImageArray
 
 
-# -- The driver of this process, by ctypes alone or with pycuda, as ``DEVMOD_CUDA_DRIVER`` selects.
+# -- The driver of this process, by ctypes alone or with pycuda, or the simulated one, as ``DEVMOD_CUDA_DRIVER`` selects.
 
 
 #: The environment variable that names the driver.
@@ -31,7 +32,7 @@ VARIABLE = "DEVMOD_CUDA_DRIVER"
 LIBRARY = "libcuda.so.1"
 #: The environment variable by which NVIDIA's driver hides devices.
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-_NAMES = ("ctypes", "pycuda")
+_NAMES = ("ctypes", "pycuda", "simulator")
 #: The oldest version of CUDA that a driver supports: the first one with tensor maps.
 _OLDEST = 12000
 _once = Once()
@@ -44,7 +45,8 @@ def _open() -> CudaDriver:
     name = environment_text(VARIABLE) or _NAMES[0]
     if name not in _NAMES:
         raise DeviceNotFoundError(
-            f"no CUDA device can be used: {VARIABLE}={name!r} names no driver; set it to 'ctypes' or 'pycuda', or unset it", kind="cuda"
+            f"no CUDA device can be used: {VARIABLE}={name!r} names no driver; set it to 'ctypes', 'pycuda' or 'simulator', or unset it",
+            kind="cuda",
         )
     process, text = _failure
     if process not in (0, os.getpid()):
@@ -67,7 +69,7 @@ def _open_library() -> Any:
     DeviceNotFoundError
         It is missing, too old, or another library.
     """
-    (attempt,) = open_library([LIBRARY])
+    attempt = find_library()
     library = attempt.found
     if library is None:
         why = attempt.problem or "the system has no such library"
@@ -87,6 +89,35 @@ def _open_library() -> Any:
             kind="cuda",
         )
     return library
+
+
+def find_library() -> Attempt:
+    """Open libcuda: NVIDIA's, or that of devmod-simulators, which the whole process then has.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        The simulated one cannot be used.
+    """
+    if environment_text(VARIABLE) != "simulator":
+        return open_library([LIBRARY])[0]
+    try:
+        from devmod_simulators import UnavailableError, libcuda
+    except ImportError as error:
+        raise driver_import_error(error, "cuda", "CUDA", "devmod_simulators", distribution="devmod-simulators") from error
+    with suppress(OSError):
+        if not hasattr(ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD), "standin_report"):
+            raise DeviceNotFoundError(
+                f"no CUDA device can be used: {VARIABLE} is 'simulator', and this process has loaded another {LIBRARY} before. Run the "
+                "program with: devmod simulate -- COMMAND",
+                kind="cuda",
+            )
+    try:
+        driver = libcuda.load()
+    except UnavailableError as error:
+        raise DeviceNotFoundError(f"no CUDA device can be used: {error}", kind="cuda") from error
+    driver.show()
+    return Attempt(LIBRARY, driver.api)
 
 
 def _open_pycuda(library: Any) -> CudaDriver:
@@ -166,6 +197,10 @@ class CudaDevice(DriverDevice):
     #: Each device that the drivers support, sm_50 and newer, has all of these.
     features = frozenset({"fp16", "fp64", "images", "image_writes_3d", "int64_atomics", "subgroups"})
     subgroup_sizes = (32,)
+
+    @property
+    def is_simulated(self) -> bool:  # type: ignore[override]  # the library tells
+        return hasattr(self.driver.library, "standin_report")
 
     def create_image(self, image: Image) -> ImageArray:
         from devmod_cuda._textures import new_array

@@ -59,6 +59,8 @@ class Device(ProcessLocal, ABC):
         What the device has of what interfaces name in `devmod.Interface.needs`; None if the backend does not report it.
     subgroup_sizes : sequence of int
         The numbers of threads with which a kernel's subgroups can be required to run; () if the backend does not report them.
+    is_simulated : bool
+        Whether a program stands in for the device, which is not here: the choice of a bundle says so.
     length_unit : int
         The bytes by which a kernel sees the length of an array grow, for a kind that binds each buffer with its size; 0 if kernels take
         pointers.
@@ -82,6 +84,7 @@ class Device(ProcessLocal, ABC):
     dlpack_type: int = 12  # kDLExtDev: a kind without a number in DLPack
     features: frozenset[str] | None = None
     subgroup_sizes: Sequence[int] = ()
+    is_simulated: bool = False
     length_unit: int = 0
     in_place_from: float = inf
     in_place_unit: int = 1

@@ -120,5 +120,7 @@ def _cuda_headers() -> list[Path]:
     raise UnavailableError("cuda.h is not installed, which the stand-in CUDA driver needs: pip install nvidia-cuda-runtime")
 
 
+#: Gives programs PTX where they ask NVIDIA's compilers for a cubin.
+cubins = StandinLibrary("libdevmod_cubins.so", (_PACKAGE / "shims",), "", ())
 #: CUDA's driver: launches of PTX are executed by `devmod_simulators.ptx`.
 libcuda = DriverLibrary("libcuda.so.1", (COMMON, _DRIVERS / "libcuda"), "worker", (str(_PACKAGE / "ptx"),), _cuda_headers)

@@ -37,12 +37,19 @@ class OperandParser(Lexer):
             return Integer(-value.value) if isinstance(value, Integer) else Float(-value.value, value.bits)
         if token[0].isdigit():
             return self.number(token)
-        value = self.word(token)
+        word = self.word(token)
         if self.accept("|"):
-            return Pair(value, self.word(self.next()))
-        if isinstance(value, Name) and self.tokens[self.at] in ("+", "-"):
-            return Name(value.text, self.offset())
-        return value
+            return Pair(word, self.word(self.next()))
+        if isinstance(word, Name) and self.accept("["):
+            word = Name(word.text, self.integer(self.next()) * self.element_size(word.text))
+            self.expect("]")
+        elif isinstance(word, Name) and self.tokens[self.at] in ("+", "-"):
+            word = Name(word.text, self.offset())
+        return word
+
+    def element_size(self, name: str) -> int:
+        """Return the bytes of an element of a variable."""
+        raise NotImplementedError
 
     def address(self) -> Address:
         """Parse an address after its square bracket."""

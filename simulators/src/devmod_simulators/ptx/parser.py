@@ -1,10 +1,14 @@
 """The parser of PTX: text to functions and variables."""
 
-from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable, is_type
+from pathlib import Path
+
+from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable, is_type, size_of
 from .variable_parser import SPACES, VariableParser
 
 #: The most registers of one declaration, which bounds the memory that a text can ask for.
 _REGISTERS = 1 << 20
+#: What a program links with for barriers of its grid (numba-cuda).
+_DEVICE_RUNTIME = Path(__file__).with_name("cudadevrt.ptx")
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 
 
@@ -18,6 +22,13 @@ class Parser(VariableParser):
         self.scope_numbers: list[int] = []
         self.scope_count = 0
         self.source: tuple[int, ...] = (0, 0, 0)
+
+    def element_size(self, name: str) -> int:
+        """Return the bytes of an element of a variable."""
+        variable = (self.function.variables if self.function else {}).get(name) or self.result.variables.get(name)
+        if variable is None:
+            raise self.fail(f"there is no variable {name!r}")
+        return size_of(variable.type)
 
     # Modules
 
@@ -226,4 +237,6 @@ class Parser(VariableParser):
 
 def parse(text: str) -> Text:
     """Parse a module of PTX."""
+    if ".extern" in text and "cudaCGSynchronize" in text:
+        text += _DEVICE_RUNTIME.read_text(encoding="utf-8")
     return Parser(text).parse()

@@ -15,7 +15,7 @@ from devmod.targets.cuda.architecture import architecture, rank
 from devmod_readers.nvidia import KernelEntry, check_declared, fatbin_members, read_cubin, read_ptx
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.cuda import _wheels, nvrtc
-from devmod_targets.cuda.nvrtc import diagnostics, read_reports
+from devmod_targets.cuda.nvrtc import checked_cubin, diagnostics, read_reports
 from devmod_targets.cuda.signatures.declared import declaration_error, declared_kernels, with_shared_memory, without_types
 
 _READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
@@ -198,7 +198,7 @@ def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tupl
     finally:
         library.destroy(handle)
     reports = read_reports(report.rstrip(b"\0").decode("utf-8", "replace"), f"the assembler's report on {name} for {arch}")
-    return bytes(cubin), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}", reports
+    return checked_cubin(bytes(cubin)), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}", reports
 
 
 def _load(name: str) -> Any:

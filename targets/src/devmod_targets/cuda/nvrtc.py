@@ -239,10 +239,25 @@ def compile_program(
             raise _compile_error(status.name, log, name, expressions, paths, distribution)
         lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
         ptx = library.output("PTX", program).rstrip(b"\0")
-        cubin = library.output("CUBIN", program)
+        cubin = checked_cubin(library.output("CUBIN", program) if any("=sm_" in each for each in arguments) else b"")
     finally:
         library.call("nvrtcDestroyProgram", program)
     return Program(ptx, cubin, log, lowered, library.version)
+
+
+def checked_cubin(cubin: bytes) -> bytes:
+    """Return a cubin, or refuse PTX, which the libraries of NVIDIA return below `devmod simulate`: no other machine would run that file.
+
+    Raises
+    ------
+    CompileError
+        It is no ELF file.
+    """
+    if cubin and not cubin.startswith(b"\x7fELF"):
+        raise CompileError(
+            "below `devmod simulate`, NVIDIA's compilers return PTX for a cubin: compile for compute_NN, or outside", kind="cuda"
+        )
+    return cubin
 
 
 def _with_undefined_first(errors: list[str]) -> list[str]:

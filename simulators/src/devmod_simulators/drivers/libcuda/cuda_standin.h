@@ -91,8 +91,8 @@ bool takes_cubins(void);
 CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
 CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
-/* Load an image into a context. `log` takes the error log. */
-CUresult module_load(Context *context, const void *image, char *log, size_t log_size, Module **module);
+/* Load an image into a context. `log` takes the error log, which standard error gets too, unless the program reads it. */
+CUresult module_load(Context *context, const void *image, char *log, size_t log_size, bool reads_log, Module **module);
 /* Load PTX into the worker and fill *module from its description. */
 CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size);
 void module_drop(void *module);

@@ -110,7 +110,7 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev)
     CHECK(name && len > 0, CUDA_ERROR_INVALID_VALUE);
     CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     const char *text = setting("name");
-    snprintf(name, (size_t)len, "%s", text ? text : "stand-in driver (no GPU)");
+    snprintf(name, (size_t)len, "%s", text ? text : "simulated GPU (devmod-simulators)");
     return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,9 @@
 /* What each function of the API does first is in common/process.c: this is what it needs of CUDA. */
 #include "cuda_standin.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static const char *const visible[] = {"CUDA_VISIBLE_DEVICES", NULL};
 
 static void activated(Context *context)
@@ -27,12 +30,18 @@ CUresult CUDAAPI cuDriverGetVersion(int *driverVersion)
     return CUDA_SUCCESS;
 }
 
-/* NVRTC and others ask for private tables of the driver. An error makes them go on without. */
+/* NVRTC and nvJitLink ask for a private table of the driver, and go on without. The CUDA runtime asks for others, and ends. */
 CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
+    static const char compilers[4] = {(char)0xda, (char)0x91, 0x51, (char)0xd3};
+    static bool told;
     ENTER(ANY);
     CHECK(ppExportTable && pExportTableId, CUDA_ERROR_INVALID_VALUE);
     *ppExportTable = NULL;
+    if (!told && memcmp(pExportTableId->bytes, compilers, sizeof compilers) != 0)
+        told = fprintf(stderr, "devmod-simulators: the program uses NVIDIA's CUDA runtime (PyTorch, CuPy and Warp do), which needs private functions "
+                        "of NVIDIA's driver. The simulated GPU has the functions of cuda.h alone: cuda.core, numba-cuda, pycuda, tinygrad "
+                        "and Triton use those\n");
     return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -29,7 +29,7 @@ static CUresult library_module(Library *library, Module **module)
     }
     char log[256] = "";
     CHECK(library->module_count < DEVICES * 2, CUDA_ERROR_OUT_OF_MEMORY);
-    TRY(module_load(context, library->image, log, sizeof log, module));
+    TRY(module_load(context, library->image, log, sizeof log, false, module));
     library->modules[library->module_count++] = *module;
     return CUDA_SUCCESS;
 }

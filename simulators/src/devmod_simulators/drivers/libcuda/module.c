@@ -85,12 +85,15 @@ static CUresult load_copy(Module *module, const void *image, size_t size, char *
         result = load_ptx(module, image, log, log_size);
     else if (kind == IMAGE_CUBIN)
         result = cubin_read(image, size, module);
-    if (!result && kind == IMAGE_CUBIN && (module->arch / 10 != arch / 10 || module->arch > arch))
-        result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    else if (!result && kind == IMAGE_CUBIN && !takes_cubins()) {
-        snprintf(log, log_size, "the stand-in driver executes PTX alone");
-        explain("%s: load PTX, or set skip_cubins", log);
+    if (!result && kind == IMAGE_CUBIN && !takes_cubins()) {
+        snprintf(log, log_size,
+                 "the simulated GPU executes PTX, and this is a cubin for sm_%d. Compile for compute_%d (NVRTC: -arch=compute_%d; nvcc: "
+                 "-gencode arch=compute_%d,code=compute_%d). With `devmod simulate`, cuda.core, numba-cuda, pycuda and Triton compile to PTX",
+                 module->arch, module->arch, module->arch, module->arch, module->arch);
+        explain("%s", log);
         result = CUDA_ERROR_NO_BINARY_FOR_GPU; /* so that devmod tries the next candidate of a file, which may be PTX */
+    } else if (!result && kind == IMAGE_CUBIN && (module->arch / 10 != arch / 10 || module->arch > arch)) {
+        result = CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     return result ? result : place_globals(module);
 }
@@ -110,13 +113,15 @@ static CUresult load_into(Module *module, const void *image, char *log, size_t l
     return result;
 }
 
-CUresult module_load(Context *context, const void *image, char *log, size_t log_size, Module **result)
+CUresult module_load(Context *context, const void *image, char *log, size_t log_size, bool reads_log, Module **result)
 {
     Module *module = calloc(1, sizeof *module);
     CHECK(module, CUDA_ERROR_OUT_OF_MEMORY);
     module->context = context;
     CUresult code = load_into(module, image, log, log_size);
     if (code) {
+        if (log[0] && !reads_log)
+            fprintf(stderr, "devmod-simulators: %s\n", log);
         free_module(module);
         return code;
     }
@@ -152,7 +157,8 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
     char log[LOG_BYTES] = "";
     CHECK(result && image && (!count || (options && values)), CUDA_ERROR_INVALID_VALUE);
     TRY(refuse_in_capture());
-    CUresult code = module_load(current_context(), image, log, sizeof log, &module);
+    bool reads_log = option_of(CU_JIT_ERROR_LOG_BUFFER, count, options, values);
+    CUresult code = module_load(current_context(), image, log, sizeof log, reads_log, &module);
     write_log(log, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, count, options, values);
     write_log("", CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options, values);
     if (code)
@@ -192,9 +198,10 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
     Context *module_context = module->context;
     TRY(refuse_in_capture());
-    handle_drop(HANDLE_MODULE, hmod); /* cuda.h documents no wait for the module's launches */
+    int result = setting_number("frees_wait", 1) ? context_run(module_context) : CODE_SUCCESS; /* cuda.h documents no wait */
+    handle_drop(HANDLE_MODULE, hmod);
     module_drop(module);
-    return context_failure(module_context);
+    return (CUresult)(result ? result : (int)context_failure(module_context));
 }
 
 Function *module_function(Module *module, const char *name)

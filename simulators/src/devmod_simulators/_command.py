@@ -1,0 +1,87 @@
+"""`devmod simulate`: run CUDA programs without a GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from devmod.backend import cache_dir
+from devmod.commands import debug_option
+from devmod.errors import DeviceNotFoundError, DevmodError
+
+from . import UnavailableError, libcuda
+from .drivers.library import cubins
+
+_SHIMS = Path(__file__).resolve().parent / "shims"
+#: The variables of the caches whose entries were compiled for a GPU, or, in the simulator's, for none. XDG_CACHE_HOME is that of cuda.core.
+_CACHES = ("CUDA_CACHE_PATH", "DEVMOD_CACHE_DIR", "NUMBA_CACHE_DIR", "PYCUDA_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME")
+
+
+def environment(arch: str = "90", devices: int = 1) -> dict[str, str]:
+    """Return the environment variables of a process with simulated devices."""
+    folder = Path(cache_dir(), "simulate")
+    if not cache_dir():
+        raise DevmodError("there is no cache folder, because this user has no home folder: set DEVMOD_CACHE_DIR")
+    values = {name: str(folder / name.partition("_")[0].lower()) for name in _CACHES}
+    for each in values.values():
+        os.makedirs(each, mode=0o700, exist_ok=True)
+    values |= libcuda.environment(arch=arch, devices=devices)
+    # Not by its path, where a space would end it.
+    values["LD_LIBRARY_PATH"] = os.pathsep.join([str(cubins.build().parent), values["LD_LIBRARY_PATH"]])
+    values["LD_PRELOAD"] = " ".join(filter(None, [cubins.soname, os.environ.get("LD_PRELOAD")]))
+    values |= dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas"))
+    values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
+    if shutil.which("nvcc"):
+        values["PATH"] = os.pathsep.join([str(_SHIMS), os.environ["PATH"]])
+    return values
+
+
+def _architectures(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    numbers = re.fullmatch(r"(?:sm_)?(\d{2,3})a?(,(?:sm_)?\d{2,3}a?)*", text)
+    if numbers is None:
+        raise click.BadParameter(f"{text!r} is no architecture such as sm_90, or one for each device: sm_90,sm_80")
+    return ",".join(re.findall(r"\d+", text))
+
+
+@click.command(
+    "simulate",
+    short_help="Run CUDA without a GPU.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  devmod simulate -- python -m pytest tests        # a CUDA device for these tests
+  devmod simulate --arch sm_80 -- python train.py
+  devmod simulate --devices 2 -- devmod devices
+""",
+)
+@click.option("--arch", default="sm_90", show_default=True, callback=_architectures, help="The architecture of the devices.")
+@click.option("--devices", default=1, show_default=True, type=click.IntRange(1, 8), help="The number of devices.")
+@click.argument("program", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
+@debug_option
+def command(arch: str, devices: int, program: tuple[str, ...]) -> None:
+    """Run COMMAND with a CUDA driver that interprets PTX on the CPU. It needs no GPU and no driver of NVIDIA.
+
+    The processes that COMMAND starts have the simulated devices too. NVRTC, nvJitLink, nvcc and Triton's ptxas give them PTX for cubins.
+    Caches of compiled kernels are apart from those of GPUs. The exit code is that of COMMAND.
+
+    It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, races and the order of memory accesses, NVIDIA's libraries
+    such as cuBLAS, programs that use the CUDA runtime (PyTorch, CuPy, Warp), the last bits of approximations such as sin.approx.
+    """
+    try:
+        values = environment(arch, devices)
+    except UnavailableError as error:
+        raise DeviceNotFoundError(str(error), kind="cuda") from error
+    os.environ.update(values)
+    for each in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and COMMAND would too
+        signal.signal(each, signal.SIG_DFL)
+    sys.stdout.flush()
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error

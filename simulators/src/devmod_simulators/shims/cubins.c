@@ -1,0 +1,248 @@
+/* Where a program asks NVRTC or nvJitLink for a cubin, it gets PTX, which the stand-in driver executes.
+
+   LD_PRELOAD loads this library. Programs find the functions of both by dlsym, in whatever folder their libraries are: the answer for those
+   below is a function of this file, which calls the real one. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define OLDEST "GLIBC_2.2.5"
+#else
+#define OLDEST "GLIBC_2.17"
+#endif
+
+typedef void *Find(void *library, const char *name);
+
+/* A link of nvJitLink: LTO-IR is joined by the library itself, and its PTX here with the other texts. */
+typedef struct Link {
+    struct Link *next;
+    void *handle;
+    char *text;
+    size_t size;
+    bool joins; /* whether the library has inputs, which are LTO-IR */
+} Link;
+
+enum { JIT_LINK_INTERNAL = 6, JIT_LINK_PTX = 2, MOST_OPTIONS = 256 };
+
+static void *nvrtc, *nvjitlink; /* what dlopen has returned */
+static Link *links;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *find_real(void *library, const char *name)
+{
+    static Find *real;
+    if (!real)
+        real = (Find *)dlvsym(RTLD_NEXT, "dlsym", OLDEST);
+    return real(library, name);
+}
+
+/* NVRTC. An architecture sm_90 becomes compute_90: ptxas has no work then. The lines of the source go into the PTX. */
+
+static int compile_program(void *program, int count, const char *const *options)
+{
+    int (*real)(void *, int, const char *const *) = find_real(nvrtc, "nvrtcCompileProgram");
+    const char *changed[MOST_OPTIONS];
+    char *made = NULL;
+    bool lines = false;
+    int total = count;
+    if (count < 0 || count + 1 >= MOST_OPTIONS)
+        return real(program, count, options);
+    for (int i = 0; i < count; i++) {
+        const char *arch = strstr(options[i], "sm_");
+        bool is_arch = arch && (arch == options[i] || strstr(options[i], "arch=sm_") == arch - 5);
+        changed[i] = options[i];
+        lines |= !strcmp(options[i], "-G") || !strcmp(options[i], "--device-debug") || strstr(options[i], "line");
+        if (is_arch && !made && asprintf(&made, "%.*scompute_%s", (int)(arch - options[i]), options[i], arch + 3) > 0)
+            changed[i] = made;
+    }
+    if (made && !lines)
+        changed[total++] = "-lineinfo";
+    int result = real(program, total, changed);
+    free(made);
+    return result;
+}
+
+static int get_cubin_size(void *program, size_t *size)
+{
+    return ((int (*)(void *, size_t *))find_real(nvrtc, "nvrtcGetPTXSize"))(program, size);
+}
+
+static int get_cubin(void *program, char *cubin)
+{
+    return ((int (*)(void *, char *))find_real(nvrtc, "nvrtcGetPTX"))(program, cubin);
+}
+
+/* nvJitLink */
+
+static Link *link_of(void *handle)
+{
+    pthread_mutex_lock(&lock);
+    Link *link = links;
+    while (link && link->handle != handle)
+        link = link->next;
+    pthread_mutex_unlock(&lock);
+    return link;
+}
+
+static int link_create(void **handle, unsigned count, const char **options)
+{
+    int (*real)(void **, unsigned, const char **) = find_real(nvjitlink, "nvJitLinkCreate");
+    const char **changed = calloc(count + 2, sizeof *changed);
+    Link *link = calloc(1, sizeof *link);
+    unsigned total = 0;
+    if (!changed || !link)
+        return JIT_LINK_INTERNAL;
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(options[i], "-ptx") && strcmp(options[i], "-lto"))
+            changed[total++] = options[i];
+    changed[total++] = "-lto";
+    changed[total++] = "-ptx";
+    int result = real(handle, total, changed);
+    free(changed);
+    link->handle = *handle;
+    pthread_mutex_lock(&lock);
+    link->next = links;
+    links = link;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int link_destroy(void **handle)
+{
+    int (*real)(void **) = find_real(nvjitlink, "nvJitLinkDestroy");
+    pthread_mutex_lock(&lock);
+    for (Link **place = &links; *place; place = &(*place)->next) {
+        Link *link = *place;
+        if (link->handle != *handle)
+            continue;
+        *place = link->next;
+        free(link->text);
+        free(link);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return real(handle);
+}
+
+static int link_add_data(void *handle, int type, const void *data, size_t size, const char *name)
+{
+    int (*real)(void *, int, const void *, size_t, const char *) = find_real(nvjitlink, "nvJitLinkAddData");
+    Link *link = link_of(handle);
+    if (name && strstr(name, "cudadevrt")) /* its functions are the driver's */
+        return 0;
+    if (!link || type != JIT_LINK_PTX) {
+        if (link)
+            link->joins = true;
+        return real(handle, type, data, size, name);
+    }
+    const char *text = data, *end = memchr(text, 0, size), *start;
+    size = end ? (size_t)(end - text) : size;
+    char *joined = realloc(link->text, link->size + size + 2);
+    if (!joined)
+        return JIT_LINK_INTERNAL;
+    link->text = joined;
+    memcpy(joined + link->size, text, size);
+    joined[link->size + size] = 0;
+    if (link->size && (start = strstr(joined + link->size, ".address_size")) && (start = strchr(start, '\n'))) { /* one head for all */
+        size -= (size_t)(start - (joined + link->size));
+        memmove(joined + link->size, start, size + 1);
+    }
+    link->size += size;
+    joined[link->size++] = '\n';
+    joined[link->size] = 0;
+    return 0;
+}
+
+static int link_add_file(void *handle, int type, const char *path)
+{
+    Link *link = link_of(handle);
+    if (strstr(path, "cudadevrt"))
+        return 0;
+    if (link)
+        link->joins = true;
+    return ((int (*)(void *, int, const char *))find_real(nvjitlink, "nvJitLinkAddFile"))(handle, type, path);
+}
+
+static int link_complete(void *handle)
+{
+    Link *link = link_of(handle);
+    int result = !link || link->joins ? ((int (*)(void *))find_real(nvjitlink, "nvJitLinkComplete"))(handle) : 0;
+    size_t size;
+    if (result || !link || !link->joins)
+        return result;
+    result = ((int (*)(void *, size_t *))find_real(nvjitlink, "nvJitLinkGetLinkedPtxSize"))(handle, &size);
+    char *text = result ? NULL : calloc(size + 1, 1);
+    if (text)
+        result = ((int (*)(void *, char *))find_real(nvjitlink, "nvJitLinkGetLinkedPtx"))(handle, text);
+    if (text && !result)
+        result = link_add_data(handle, JIT_LINK_PTX, text, size, "");
+    free(text);
+    return result;
+}
+
+static int link_size(void *handle, size_t *size)
+{
+    Link *link = link_of(handle);
+    *size = link ? link->size + 1 : 0;
+    return link ? 0 : JIT_LINK_INTERNAL;
+}
+
+static int link_text(void *handle, char *text)
+{
+    Link *link = link_of(handle);
+    if (!link || !link->text)
+        return JIT_LINK_INTERNAL;
+    memcpy(text, link->text, link->size + 1);
+    return 0;
+}
+
+static const struct { const char *name; void *function; } replaced[] = {
+    {"nvrtcCompileProgram", compile_program},
+    {"nvrtcGetCUBINSize", get_cubin_size},
+    {"nvrtcGetCUBIN", get_cubin},
+    {"nvJitLinkCreate", link_create},
+    {"nvJitLinkDestroy", link_destroy},
+    {"nvJitLinkAddData", link_add_data},
+    {"nvJitLinkAddFile", link_add_file},
+    {"nvJitLinkComplete", link_complete},
+    {"nvJitLinkGetLinkedCubinSize", link_size},
+    {"nvJitLinkGetLinkedCubin", link_text},
+    {"nvJitLinkGetLinkedPtxSize", link_size},
+    {"nvJitLinkGetLinkedPtx", link_text},
+};
+
+/* Return the function of this file for a name of NVIDIA's, or NULL. */
+static void *replacement(void *library, const char *name)
+{
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++)
+        if (!strcmp(name, replaced[i].name) && find_real(library, name)) {
+            *(name[2] == 'r' ? &nvrtc : &nvjitlink) = library;
+            return replaced[i].function;
+        }
+    return NULL;
+}
+
+void *dlsym(void *restrict library, const char *restrict name);
+
+/* The real dlsym asks for its caller (RTLD_NEXT), so it is jumped to: it must see the caller of this function. */
+#if defined(__clang__)
+#define JUMP __attribute__((musttail))
+#else
+#define JUMP
+__attribute__((optimize("O2")))
+#endif
+void *dlsym(void *restrict library, const char *restrict name)
+{
+    static Find *real;
+    void *function = strncmp(name, "nv", 2) ? NULL : replacement(library, name);
+    if (function)
+        return function;
+    if (!real)
+        real = (Find *)dlvsym(RTLD_NEXT, "dlsym", OLDEST);
+    JUMP return real(library, name);
+}
