@@ -65,7 +65,9 @@ def lines_of(module: "Module", path: str) -> list[str]:
     if path not in module.sources:
         carried = re.search(rf"^//\| {re.escape(Path(path).name)}:\n((?://\| .*\n?)*)", module.raw, re.MULTILINE)
         if carried:
-            module.sources[path] = [line[len(_MARK) :] for line in carried[1].splitlines()]
+            lines = [line[len(_MARK) :] for line in carried[1].splitlines()]
+            begin = max((number for number, line in enumerate(lines, 1) if line.startswith("#line 1 ")), default=0)
+            module.sources[path] = lines[begin:]
         else:
             try:
                 module.sources[path] = Path(path).read_text(errors="replace").splitlines()

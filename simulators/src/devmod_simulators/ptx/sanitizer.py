@@ -1,10 +1,13 @@
 """The checks of launches: the state that outlives a launch, and the reports."""
 
+import json
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..drivers.worker_process import Fields, text
 from .columns import Launch
 from .execution import run
 from .memory import Arena
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 #: ("copies", with init), and volatile accesses of a warp have the order of the program ("volatile", with race).
 CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
 OPTIONS = ("copies", "volatile")
+_ALLOCATED, _FREED = 1, 2
 #: The most reports of a launch.
 _MOST = 64
 
@@ -72,6 +76,36 @@ class Sanitizer:
         first = start - self.arena.base
         self.arena.shadow.bytes_written[first : first + size] = value
 
+    def take(self, fields: Fields) -> None:
+        """Take the notes of the driver (drivers/protocol.md)."""
+        while fields.at < len(fields.data):
+            kind = fields.u32()
+            if kind == _ALLOCATED:
+                start, size, written = fields.numbers("QQI")
+                self.allocated(start, size, fields.bytes().decode(), bool(written))
+            elif kind == _FREED:
+                (start,) = fields.numbers("Q")
+                self.released(start, fields.bytes().decode())
+            else:
+                self.copied(*fields.numbers("6Q"))
+
+    def copied(self, start: int, pitch: int, width: int, rows: int, source: int, source_pitch: int) -> None:
+        """Note a copy of rows, from the host or from other memory of the device."""
+        states = self.arena.shadow.bytes_written
+        for row in range(rows):
+            first = start + row * pitch - self.arena.base
+            other = source + row * source_pitch - self.arena.base
+            states[first : first + width] = states[other : other + width].copy() if source else WRITTEN
+        if source and (
+            allocation := next((each for each in self.allocations.values() if each.start <= start < each.start + each.size), None)
+        ):
+            allocation.written = False
+
+    def packed(self) -> bytes:
+        """Return the reports, for the driver."""
+        parts = [text(part) for each in self.reports.values() for part in (each.text, json.dumps(each.fields()))]
+        return struct.pack("<I", len(self.reports)) + b"".join(parts)
+
     def is_written(self, start: int, size: int) -> bool:
         """Return whether something wrote all bytes of an allocation."""
         allocation = self.allocations[start]
@@ -103,7 +137,7 @@ class Sanitizer:
         if grain < shadow.grain:
             shadow.reset(shadow.size, grain)
         self.program, self.configuration = program, launch
-        self.begin = self.quiet = self.now
+        self.begin = self.quiet = self.tick(None)
         self.limits: dict[Any, tuple[int, int] | None] = {}
         self.names: list[tuple[str, str]] | None = None
         run(program, launch, self.arena, CheckedExecution)

@@ -4,15 +4,20 @@ import math
 import mmap
 import struct
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..drivers.worker_process import ARENA, LAUNCH, LOAD, PLACE, UNLOAD, Fields, serve, text
 from .columns import Launch
+from .errors import PtxError
 from .execution import run
 from .memory import Arena
 from .module import Module
 from .program import Program
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
 
 
 class Worker:
@@ -22,6 +27,7 @@ class Worker:
         self.arena = arena
         self.modules: dict[int, Module] = {}
         self.count = 0
+        self.sanitizer: Sanitizer | None = None
         self.operations: dict[int, Callable[[Fields], bytes]] = {
             LOAD: self.load,
             PLACE: self.place,
@@ -92,10 +98,28 @@ class Worker:
         grid, block, cluster = (fields.numbers("3I") for _ in range(3))
         shared, flags = fields.numbers("II")
         parameters = fields.bytes()
-        self.arena.set_ranges(fields.ranges())
+        ranges = fields.ranges()
+        launch = Launch(grid, block, parameters, shared, cluster, bool(flags & 1))  # type: ignore[arg-type]
+        if flags & 4:
+            return self.launch_with_checks(module, kernel.name, launch, ranges, fields)
+        self.arena.set_ranges(ranges)
         program: Program = module.program(kernel.name)
-        run(program, Launch(grid, block, parameters, shared, cluster, bool(flags & 1)), self.arena)  # type: ignore[arg-type]
+        run(program, launch, self.arena)
         return b""
+
+    def launch_with_checks(self, module: Module, kernel: str, launch: Launch, ranges: list[tuple[int, int]], fields: Fields) -> bytes:
+        """Run a kernel with checks, and return the reports."""
+        from .sanitizer import Sanitizer
+
+        self.sanitizer = self.sanitizer or Sanitizer(self.arena)
+        checks = frozenset(fields.bytes().decode().split(","))
+        self.sanitizer.take(Fields(fields.bytes()))
+        try:
+            self.sanitizer.launch(module, kernel, launch, checks, ranges)
+        except PtxError as error:
+            error.fields = self.sanitizer.packed()
+            raise
+        return self.sanitizer.packed()
 
 
 def main(arguments: list[str]) -> int:

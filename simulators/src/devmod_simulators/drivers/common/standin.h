@@ -52,6 +52,7 @@ typedef struct {
     bool from_pool;
     bool internal; /* the driver's own, such as a module's globals: nobody else may free it, and the report leaves it out */
     void *owner;
+    char *place; /* with checks: the line of the program that allocated it */
 } Block;
 
 /* Make the memfd and the mappings. Return whether it worked. */
@@ -176,6 +177,7 @@ typedef struct {
 void put_u32(Bytes *bytes, uint32_t value);
 void put_u64(Bytes *bytes, uint64_t value);
 void put_bytes(Bytes *bytes, const void *data, size_t size); /* with its length before it */
+void put_raw(Bytes *bytes, const void *data, size_t size);
 uint32_t get_u32(Bytes *bytes);
 uint64_t get_u64(Bytes *bytes);
 char *get_text(Bytes *bytes); /* the caller frees it */
