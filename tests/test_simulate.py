@@ -57,14 +57,9 @@ def test_a_simulated_device_says_so_wherever_it_is_listed(way: str, monkeypatch:
 
     if way == "variable":
         monkeypatch.setenv("DEVMOD_CUDA_DRIVER", "simulator")
-    assert run(sys.executable, "-c", USE).splitlines()[:6] == [
-        "[0 2 4 6]",
-        f"cuda device 0 ({NAME})",
-        NAME,
-        "True",
-        "f on this machine:",
-        "  best     cuda/ptx for compute_80:ptx9.5  it fits simulated cuda device 0, sm_90; a compiler there builds it before its first launch",
-    ]
+    *lines, why = run(sys.executable, "-c", USE).splitlines()
+    assert lines == ["[0 2 4 6]", f"cuda device 0 ({NAME})", NAME, "True", "f on this machine:"]
+    assert why.endswith("it fits simulated cuda device 0, sm_90; a compiler there builds it before its first launch")
     (line,) = (line for line in run(sys.executable, "-m", "devmod", "devices").splitlines() if line.startswith("cuda "))
     assert line.startswith(f"cuda     0      {NAME} ")
     assert f"; {NAME} (driver CUDA " in run(sys.executable, "-m", "devmod", "doctor", "cuda")
@@ -88,15 +83,11 @@ def test_the_command_takes_the_place_of_the_process() -> None:
     """So its exit code and the signals are those of the command."""
     assert simulate("sh", "-c", "exit 7", code=7) == ""
     assert simulate("no-such-program", code=1) == "devmod: error: 'no-such-program' cannot be started: No such file or directory\n"
-    program = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
-    words = [sys.executable, "-m", "devmod", "simulate", "--", sys.executable, "-c", program]
+    words = [sys.executable, "-m", "devmod", "simulate", "--", "sh", "-c", "echo $$; grep SigIgn /proc/$$/status"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert int(process.stdout.readline()) == process.pid
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == -signal.SIGTERM
-    ignored = int(simulate("sh", "-c", "grep SigIgn /proc/self/status").split()[1], 16)
-    assert not ignored & (1 << signal.SIGPIPE - 1)
+        number, _, ignored = process.communicate()[0].split()
+    assert int(number) == process.pid
+    assert not int(ignored, 16) & (1 << signal.SIGPIPE - 1)
 
 
 def test_caches_are_apart_from_those_of_gpus(tmp_path: Path) -> None:

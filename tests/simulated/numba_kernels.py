@@ -50,7 +50,7 @@ def product(a, b, out):
 @cuda.jit
 def functions(a, out):
     i = cuda.grid(1)
-    out[i] = math.exp(a[i]) * math.sin(a[i]) + math.erf(a[i])
+    out[i] = math.exp(a[i]) * math.erf(a[i])
 
 
 @cuda.jit
@@ -77,9 +77,7 @@ def shifted(a):
         grid.sync()
 
 
-@cuda.jit(device=True)
-def square(value):
-    return value * value
+square = cuda.jit(device=True)(lambda value: value * value)
 
 
 @cuda.jit
@@ -103,7 +101,7 @@ m, narrow = x.reshape(16, 16) / 256, np.linspace(0, 3, 128, dtype=np.float32)
 print("add", (run(add, 2, 128, x, x) == 2 * x).all())
 print("block sum", run(block_sum, 2, 128, x, shape=1)[0] == x.sum())
 print("product", np.allclose(run(product, (2, 2), (8, 8), m, m, shape=m.shape), m @ m, rtol=1e-4))
-expected = np.exp(narrow) * np.sin(narrow) + [math.erf(value) for value in narrow]
+expected = [math.exp(value) * math.erf(value) for value in narrow]
 print("functions", np.allclose(run(functions, 1, 128, narrow, shape=128), expected, rtol=1e-4))
 print("warp sum", (run(warp_sum, 8, 32, x).reshape(8, 32) == x.reshape(8, 32).sum(1)[:, None]).all())
 numbers = run(uniform, 2, 128, create_xoroshiro128p_states(256, seed=1))

@@ -121,6 +121,6 @@ def _cuda_headers() -> list[Path]:
 
 
 #: Gives programs PTX where they ask NVIDIA's compilers for a cubin.
-cubins = StandinLibrary("libdevmod_cubins.so", (_PACKAGE / "shims",), "", ())
+cubins = StandinLibrary("libdevmod_cubins.so.1", (_PACKAGE / "shims",), "", ())
 #: CUDA's driver: launches of PTX are executed by `devmod_simulators.ptx`.
 libcuda = DriverLibrary("libcuda.so.1", (COMMON, _DRIVERS / "libcuda"), "worker", (str(_PACKAGE / "ptx"),), _cuda_headers)

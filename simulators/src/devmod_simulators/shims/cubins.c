@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-#define OLDEST "GLIBC_2.2.5"
-#else
-#define OLDEST "GLIBC_2.17"
-#endif
-
 typedef void *Find(void *library, const char *name);
 
 /* A link of nvJitLink: LTO-IR is joined by the library itself, and its PTX here with the other texts. */
@@ -23,7 +17,6 @@ typedef struct Link {
     struct Link *next;
     void *handle;
     char *text;
-    size_t size;
     bool joins; /* whether the library has inputs, which are LTO-IR */
 } Link;
 
@@ -33,19 +26,19 @@ static void *nvrtc, *nvjitlink; /* what dlopen has returned */
 static Link *links;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *find_real(void *library, const char *name)
+static Find *real_dlsym(void)
 {
     static Find *real;
-    if (!real)
-        real = (Find *)dlvsym(RTLD_NEXT, "dlsym", OLDEST);
-    return real(library, name);
+    if (!real && !(real = (Find *)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5")))
+        real = (Find *)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.17"); /* the oldest of aarch64 */
+    return real;
 }
 
 /* NVRTC. An architecture sm_90 becomes compute_90: ptxas has no work then. The lines of the source go into the PTX. */
 
 static int compile_program(void *program, int count, const char *const *options)
 {
-    int (*real)(void *, int, const char *const *) = find_real(nvrtc, "nvrtcCompileProgram");
+    int (*real)(void *, int, const char *const *) = real_dlsym()(nvrtc, "nvrtcCompileProgram");
     const char *changed[MOST_OPTIONS];
     char *made = NULL;
     bool lines = false;
@@ -79,7 +72,7 @@ static Source *sources;
 
 static int create_program(void **program, const char *text, const char *name, int count, const char *const *headers, const char *const *names)
 {
-    int (*real)(void **, const char *, const char *, int, const char *const *, const char *const *) = find_real(nvrtc, "nvrtcCreateProgram");
+    int (*real)(void **, const char *, const char *, int, const char *const *, const char *const *) = real_dlsym()(nvrtc, "nvrtcCreateProgram");
     int result = real(program, text, name, count, headers, names);
     Source *source = !result && text && getenv("DEVMOD_STANDIN_SANITIZE") ? calloc(1, sizeof *source) : NULL;
     FILE *file = source ? open_memstream(&source->text, &source->size) : NULL;
@@ -110,14 +103,14 @@ static const char *source_of(void *program)
 
 static int get_ptx_size(void *program, size_t *size)
 {
-    int result = ((int (*)(void *, size_t *))find_real(nvrtc, "nvrtcGetPTXSize"))(program, size);
+    int result = ((int (*)(void *, size_t *))real_dlsym()(nvrtc, "nvrtcGetPTXSize"))(program, size);
     *size += result ? 0 : strlen(source_of(program));
     return result;
 }
 
 static int get_ptx(void *program, char *ptx)
 {
-    int result = ((int (*)(void *, char *))find_real(nvrtc, "nvrtcGetPTX"))(program, ptx);
+    int result = ((int (*)(void *, char *))real_dlsym()(nvrtc, "nvrtcGetPTX"))(program, ptx);
     if (!result)
         strcat(ptx, source_of(program));
     return result;
@@ -125,34 +118,39 @@ static int get_ptx(void *program, char *ptx)
 
 /* nvJitLink */
 
+/* Call the library's own function. */
+#define REAL(name, ...) ((int (*)(__VA_ARGS__))real_dlsym()(nvjitlink, name))
+
+/* Return the place of a link in the list; the caller has the lock. */
+static Link **place_of(void *handle)
+{
+    Link **place = &links;
+    while (*place && (*place)->handle != handle)
+        place = &(*place)->next;
+    return place;
+}
+
 static Link *link_of(void *handle)
 {
     pthread_mutex_lock(&lock);
-    Link *link = links;
-    while (link && link->handle != handle)
-        link = link->next;
+    Link *link = *place_of(handle);
     pthread_mutex_unlock(&lock);
     return link;
 }
 
 static int link_create(void **handle, unsigned count, const char **options)
 {
-    int (*real)(void **, unsigned, const char **) = find_real(nvjitlink, "nvJitLinkCreate");
-    const char **changed = calloc(count + 2, sizeof *changed);
+    const char *changed[MOST_OPTIONS] = {"-lto", "-ptx"};
     Link *link = calloc(1, sizeof *link);
-    unsigned total = 0;
-    if (!changed || !link)
-        return JIT_LINK_INTERNAL;
-    for (unsigned i = 0; i < count; i++)
+    unsigned total = 2;
+    for (unsigned i = 0; i < count && total < MOST_OPTIONS; i++)
         if (strcmp(options[i], "-ptx") && strcmp(options[i], "-lto"))
             changed[total++] = options[i];
-    changed[total++] = "-lto";
-    changed[total++] = "-ptx";
-    int result = real(handle, total, changed);
-    free(changed);
-    link->handle = *handle;
+    int result = link ? REAL("nvJitLinkCreate", void **, unsigned, const char **)(handle, total, changed) : JIT_LINK_INTERNAL;
+    if (!link)
+        return result;
     pthread_mutex_lock(&lock);
-    link->next = links;
+    *link = (Link){.next = links, .handle = *handle};
     links = link;
     pthread_mutex_unlock(&lock);
     return result;
@@ -160,47 +158,37 @@ static int link_create(void **handle, unsigned count, const char **options)
 
 static int link_destroy(void **handle)
 {
-    int (*real)(void **) = find_real(nvjitlink, "nvJitLinkDestroy");
     pthread_mutex_lock(&lock);
-    for (Link **place = &links; *place; place = &(*place)->next) {
-        Link *link = *place;
-        if (link->handle != *handle)
-            continue;
+    Link **place = place_of(*handle), *link = *place;
+    if (link) {
         *place = link->next;
         free(link->text);
         free(link);
-        break;
     }
     pthread_mutex_unlock(&lock);
-    return real(handle);
+    return REAL("nvJitLinkDestroy", void **)(handle);
 }
 
 static int link_add_data(void *handle, int type, const void *data, size_t size, const char *name)
 {
-    int (*real)(void *, int, const void *, size_t, const char *) = find_real(nvjitlink, "nvJitLinkAddData");
     Link *link = link_of(handle);
     if (name && strstr(name, "cudadevrt")) /* its functions are the driver's */
         return 0;
     if (!link || type != JIT_LINK_PTX) {
         if (link)
             link->joins = true;
-        return real(handle, type, data, size, name);
+        return REAL("nvJitLinkAddData", void *, int, const void *, size_t, const char *)(handle, type, data, size, name);
     }
-    const char *text = data, *end = memchr(text, 0, size), *start;
-    size = end ? (size_t)(end - text) : size;
-    char *joined = realloc(link->text, link->size + size + 2);
+    char *copy = strndup(data, size), *body = copy, *joined = NULL;
+    if (copy && link->text && (body = strstr(copy, ".address_size"))) /* one head for all */
+        body = strchr(body, '\n');
+    if (!body || asprintf(&joined, "%s%s\n", link->text ? link->text : "", body) < 0)
+        joined = NULL;
+    free(copy);
     if (!joined)
         return JIT_LINK_INTERNAL;
+    free(link->text);
     link->text = joined;
-    memcpy(joined + link->size, text, size);
-    joined[link->size + size] = 0;
-    if (link->size && (start = strstr(joined + link->size, ".address_size")) && (start = strchr(start, '\n'))) { /* one head for all */
-        size -= (size_t)(start - (joined + link->size));
-        memmove(joined + link->size, start, size + 1);
-    }
-    link->size += size;
-    joined[link->size++] = '\n';
-    joined[link->size] = 0;
     return 0;
 }
 
@@ -211,20 +199,20 @@ static int link_add_file(void *handle, int type, const char *path)
         return 0;
     if (link)
         link->joins = true;
-    return ((int (*)(void *, int, const char *))find_real(nvjitlink, "nvJitLinkAddFile"))(handle, type, path);
+    return REAL("nvJitLinkAddFile", void *, int, const char *)(handle, type, path);
 }
 
 static int link_complete(void *handle)
 {
     Link *link = link_of(handle);
-    int result = !link || link->joins ? ((int (*)(void *))find_real(nvjitlink, "nvJitLinkComplete"))(handle) : 0;
-    size_t size;
+    size_t size = 0;
+    int result = !link || link->joins ? REAL("nvJitLinkComplete", void *)(handle) : 0;
     if (result || !link || !link->joins)
         return result;
-    result = ((int (*)(void *, size_t *))find_real(nvjitlink, "nvJitLinkGetLinkedPtxSize"))(handle, &size);
-    char *text = result ? NULL : calloc(size + 1, 1);
-    if (text)
-        result = ((int (*)(void *, char *))find_real(nvjitlink, "nvJitLinkGetLinkedPtx"))(handle, text);
+    result = REAL("nvJitLinkGetLinkedPtxSize", void *, size_t *)(handle, &size);
+    char *text = calloc(size + 1, 1);
+    if (text && !result)
+        result = REAL("nvJitLinkGetLinkedPtx", void *, char *)(handle, text);
     if (text && !result)
         result = link_add_data(handle, JIT_LINK_PTX, text, size, "");
     free(text);
@@ -234,17 +222,14 @@ static int link_complete(void *handle)
 static int link_size(void *handle, size_t *size)
 {
     Link *link = link_of(handle);
-    *size = link ? link->size + 1 : 0;
-    return link ? 0 : JIT_LINK_INTERNAL;
+    *size = link && link->text ? strlen(link->text) + 1 : 0;
+    return *size ? 0 : JIT_LINK_INTERNAL;
 }
 
 static int link_text(void *handle, char *text)
 {
     Link *link = link_of(handle);
-    if (!link || !link->text)
-        return JIT_LINK_INTERNAL;
-    memcpy(text, link->text, link->size + 1);
-    return 0;
+    return link && link->text && strcpy(text, link->text) ? 0 : JIT_LINK_INTERNAL;
 }
 
 static const struct { const char *name; void *function; } replaced[] = {
@@ -269,7 +254,7 @@ static const struct { const char *name; void *function; } replaced[] = {
 static void *replacement(void *library, const char *name)
 {
     for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++)
-        if (!strcmp(name, replaced[i].name) && find_real(library, name)) {
+        if (!strcmp(name, replaced[i].name) && real_dlsym()(library, name)) {
             *(name[2] == 'r' ? &nvrtc : &nvjitlink) = library;
             return replaced[i].function;
         }
@@ -287,11 +272,8 @@ __attribute__((optimize("O2")))
 #endif
 void *dlsym(void *restrict library, const char *restrict name)
 {
-    static Find *real;
     void *function = strncmp(name, "nv", 2) ? NULL : replacement(library, name);
     if (function)
         return function;
-    if (!real)
-        real = (Find *)dlvsym(RTLD_NEXT, "dlsym", OLDEST);
-    JUMP return real(library, name);
+    JUMP return real_dlsym()(library, name);
 }
