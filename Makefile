@@ -12,6 +12,7 @@ CODE := core/src readers/src targets/src conformance/src runtime/src remote/src 
 KIND ?= cuda
 DO ?= test
 GPU_cuda_test = $(PYTHON) tools/cuda_machine.py test
+GPU_cuda_questions = $(PYTHON) tools/cuda_machine.py questions
 GPU_cuda_bench = $(PYTHON) tools/cuda_machine.py bench
 GPU_cuda_sanitize = $(PYTHON) tools/cuda_machine.py sanitize
 GPU_cuda_others = $(PYTHON) tools/cuda_machine.py others
@@ -23,7 +24,7 @@ GPU_metal_test = $(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/t
 NEEDED := fetch-system fetch-build_pycuda fetch-vendor_runtimes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels clean
+.PHONY: help setup ready test-setup demo test test-all breakages fuzz interrupts gpu lint types format pythons lowest frameworks bench golden hexagon-runner digits pictures performance docs wheels release clean
 
 ##@ Start
 
@@ -86,7 +87,7 @@ interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 process
 bench: setup  ## run every benchmark (NAMES="opencl save"), print one table of all ratios with their bounds, and write build/figures.json
 	@$(BIN)/python benchmarks/all.py $(NAMES)
 
-gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=bench, sanitize, others, wheels too
+gpu: $(if $(filter cuda,$(KIND)),$(if $(filter wheels,$(DO)),setup),setup)  ## on a machine with a GPU, KIND=cuda, rocm or metal: DO=test; for cuda DO=questions, bench, sanitize, others, wheels too
 	@$(or $(GPU_$(KIND)_$(DO)),$(error KIND=$(KIND) has no DO=$(DO)))
 
 ##@ Write generated files
@@ -116,6 +117,9 @@ docs: setup  ## build the pages of docs/ into build/docs; any warning fails
 
 wheels: setup  ## build all wheels into build/wheels, and print the command that installs them
 	@$(BIN)/python tools/wheels.py
+
+release: setup  ## build every sdist and wheel into build/release/dist, check them, install them in empty environments, print what to type
+	@$(BIN)/python tools/release.py
 
 clean:  ## remove .venv, build/ and the caches of the tools
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,6 +10,7 @@ import pytest
 from backend_checks import first_device
 
 import devmod
+from devmod.errors import DeviceMemoryError
 
 pytestmark = pytest.mark.row("R40", "R45")
 #: The limits of an array and of a binding, on the kinds that run here.
@@ -79,6 +80,19 @@ def test_an_array_of_a_program(kind: str, limit: str, role: str, monkeypatch: py
     for count, problem in ((1024, ""), (1025, text)):
         check(launch(kernels, **ROLES[role](count)), "p", kind, problem)
     assert devmod.explain(launch(kernels, inputs=["x: float32[n]"], outputs=["y: float32[n]"]), "p", kind).best("p") is not None
+
+
+def test_a_constant_whose_length_is_not_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is in the payload, which the choice does not read."""
+    device = first_device("opencl")
+    constants = devmod.const_loader({"x": np.zeros(1025, "float32")}, {})
+    module = devmod.bundle(kernel("opencl"), constants, mixed=True)
+    declared: Any = {"constants": ["x: float32[n]"], "outputs": ["y: float32[n]"], "steps": ["copy(x=x, y=y, threads=1)"]}
+    monkeypatch.setattr(device, "_max_bytes", 4096)
+    with pytest.raises(DeviceMemoryError) as caught:
+        devmod.program("p", module, **declared)["p"].on(device)()
+    text = f"the program 'p': the constant 'x': {device} cannot allocate 4100 bytes: its max_mem_alloc_size is 4096"
+    assert str(caught.value) == text
 
 
 @pytest.mark.parametrize(("kind", "limit"), [case for case in CASES if case[0] in ("vulkan", "webgpu")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -96,6 +97,78 @@ def test_a_call_chooses_a_length(tmp_path: Path, capsys: pytest.CaptureFixture[s
         for rows in (1, 4, 9):
             x = RANDOM.standard_normal((rows, 8)).astype(np.float32)
             np.testing.assert_allclose(devmod.load("small.devmod")["small"].on(device)(x), expected(x), rtol=1e-5)
+
+
+def length_nodes() -> list[Any]:
+    """The nodes by which PyTorch writes shapes: of heads, of a mask, of a table of positions, of the last position."""
+    return [
+        node("Shape", ["x"], ["s"]),
+        *(node("Gather", ["s", index], [name]) for index, name in (("i0", "b"), ("i1", "n"))),
+        *(node("Unsqueeze", [name, "v0"], [f"{name}1"]) for name in "bn"),
+        node("Concat", ["b1", "n1", "v2", "v_1"], ["heads"], axis=0),
+        node("Reshape", ["x", "heads"], ["h"]),
+        node("Slice", ["table", "v0", "n1", "v0"], ["t"]),
+        node("Mul", ["h", "t"], ["ht"]),
+        node("Size", ["x"], ["all"]),
+        node("Cast", ["all"], ["size"], to=FLOAT),
+        node("Div", ["ht", "size"], ["scaled"]),
+        node("Shape", ["heads"], ["rank"]),
+        node("ConstantOfShape", ["rank"], ["ones"], value=numbers("", 1)),
+        node("Mul", ["ones", "i_1"], ["open"]),
+        node("Equal", ["heads", "open"], ["is_open"]),
+        node("Where", ["is_open", "ones", "heads"], ["mask"]),
+        node("Expand", ["bias", "mask"], ["e"]),
+        node("Range", ["i0", "n", "i1"], ["r"]),
+        node("Cast", ["r"], ["rf"], to=FLOAT),
+        node("Reshape", ["rf", "column"], ["rc"]),
+        node("Add", ["e", "rc"], ["position"]),
+        node("Add", ["scaled", "position"], ["a"]),
+        node("Slice", ["heads", "v0", "v2"], ["bn"]),
+        node("Concat", ["bn", "v_1"], ["flat"], axis=0),
+        node("Squeeze", ["n1", "v0"], ["n0"]),
+        node("Div", ["n0", "i2"], ["half"]),
+        node("Reshape", ["half", "v_1"], ["middle"]),
+        node("Reshape", ["a", "flat"], ["y"]),
+        node("Slice", ["y", "v0", "middle", "v1"], ["first"]),
+        node("Slice", ["y", "v1", "end", "v1"], ["later"]),
+    ]
+
+
+@pytest.mark.row("R47")
+def test_nodes_that_compute_with_a_length_that_a_call_chooses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scalars = [onnx.numpy_helper.from_array(np.array(value), f"i{value}".replace("-", "_")) for value in (0, 1, 2, -1)]
+    lists = {"v0": [0], "v1": [1], "v2": [2], "v_1": [-1], "column": [-1, 1, 1], "end": [2**63 - 1]}
+    vectors = [numbers(name, *values) for name, values in lists.items()]
+    constants = [*scalars, *vectors, constant("table", 9, 2, 3), constant("bias", 1, 1, 1, 3)]
+    write(tmp_path / "shapes.onnx", length_nodes(), {"x": (FLOAT, ["batch", "n", 6])}, ["y", "first", "later"], constants)
+    status, out, err = call(capsys, "onnx", "shapes.onnx", "-t", "opencl", "--dim", "n=2..9", "--dim", "batch=1..2")
+    assert (status, err) == (0, "")
+    assert "output y: float32[batch, n, 6]; output first: float32[batch, n // 2, 6]; output later: float32[batch, n + -1, 6]" in out
+    program = devmod.load("shapes.devmod")["shapes"]
+    from onnx.reference import ReferenceEvaluator
+
+    reference = ReferenceEvaluator("shapes.onnx")
+    for device in [each for each in devmod.devices() if each.kind == "opencl"][:1]:
+        for batch, length in ((1, 2), (2, 5), (2, 9)):
+            x = RANDOM.standard_normal((batch, length, 6)).astype(np.float32)
+            for got, want in zip(program.on(device)(x), reference.run(None, {"x": x}), strict=True):  # type: ignore[attr-defined]
+                np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error"),
+    [
+        ([node("Slice", ["x", "zero", "five"], ["y"])],
+         "Slice (output 'y'): tinygrad cannot trace it: ValueError: eval failed to be a single number, range is False to True in ((5<n)!=True); a fixed length may do (--dim)"),
+        ([node("Shape", ["x"], ["s"]), node("ReduceMax", ["s"], ["m"]), node("Expand", ["x", "m"], ["y"])],
+         "Expand (output 'y'): a shape or an option is computed from a length that a call chooses; a fixed length may do (--dim)"),
+        ([node("Size", ["x"], ["s0"]), *(node("Mul", [f"s{n}"] * 2, [f"s{n + 1}"]) for n in range(40)), node("Expand", ["x", "s40"], ["y"])],
+         "Mul (output 's5'): tinygrad cannot trace it: OverflowError: a length has more than 63 bits; a fixed length may do (--dim)"),
+    ],
+)  # fmt: skip
+def test_what_depends_on_a_length_and_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: Any, error: str) -> None:
+    write(tmp_path / "m.onnx", nodes, {"x": (FLOAT, ["n"])}, ["y"], [numbers("zero", 0), numbers("five", 5)])
+    assert call(capsys, "onnx", "m.onnx", "-t", "opencl", "--dim", "n=2..9") == (1, "", f"devmod: error: m.onnx: {error}\n")
 
 
 def test_a_convolution_with_omitted_outputs_and_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,6 +306,20 @@ def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: 
     status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl", *words)
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].removeprefix("devmod: error: ").removeprefix("Error: ") == error
+
+
+def test_a_device_that_cannot_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL needs a linker."""
+    if not any(each.kind == "opencl" and each.name.startswith("pthread") for each in devmod.devices()):
+        pytest.skip("PoCL is not here")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    classifier(tmp_path, (3, 8))
+    status, out, err = call(capsys, "onnx", "small.onnx", "-t", "opencl")
+    assert (status, err) == (0, "")
+    assert re.search(
+        r"^not checked on opencl:\d+: opencl device .* \(pthread-.*\) cannot run kernels: PoCL runs the system's linker", out, re.M
+    )
+    assert Path("small.devmod").exists()
 
 
 def test_a_file_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:

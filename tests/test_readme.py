@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def compiled(folder: Path) -> Path:
     """Return the folder after the commands of the README, whose output is compared."""
-    (example, _) = blocks("README.md", "console")
+    (_, example, _) = blocks("README.md", "console")
     commands = [line.removeprefix("$ ") for line in example.splitlines() if line.startswith("$ devmod")]
     output = "".join(run([sys.executable, "-m", *shlex.split(command, comments=True)], folder) for command in commands)
     assert output == "".join(f"{line}\n" for line in example.splitlines() if not line.startswith("$ "))

@@ -28,7 +28,11 @@ def test_make_help_lists_every_task() -> None:
 
 def test_the_commands_for_gpus_name_existing_files() -> None:
     commands = dict(re.findall(r"^GPU_(\w+) = (.*)$", MAKEFILE, re.MULTILINE))
-    assert set(commands) == {*(f"cuda_{do}" for do in ("test", "bench", "sanitize", "others", "wheels")), "rocm_test", "metal_test"}
+    assert set(commands) == {
+        *(f"cuda_{do}" for do in ("test", "questions", "bench", "sanitize", "others", "wheels")),
+        "rocm_test",
+        "metal_test",
+    }
     for path in re.findall(r"[\w-]+/[\w./-]+", " ".join(commands.values()).replace("$(BIN)/python", "")):
         assert (ROOT / path).exists(), path
 

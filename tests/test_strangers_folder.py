@@ -137,7 +137,7 @@ def test_a_build_for_every_kind(folder: Path) -> None:
         ["compile", "deep.cl", "-t", "opencl"],
         ["compile", "k.cu", "-t", "cuda -arch=compute_90", "--option=-G"],
         ["compile", "k.wgsl", "-t", "webgpu"],
-        ["build", "--dry-run"],
+        ["build", "--plan"],
         ["init", "--force"],
         ["devices"],
         ["plugins"],

@@ -347,3 +347,9 @@ def test_a_fault_whose_text_is_missing_or_ambiguous_is_reported(tmp_path: Path) 
     assert breakages.place_of(breakage, tmp_path) == "text found several times: core/src/a.py, plugins/devmod-toy/src/a.py"
     assert breakages.place_of(breakage._replace(within="toy"), tmp_path) == tmp_path / "plugins" / "devmod-toy" / "src" / "a.py"
     assert breakages.expected_tests(breakage, tmp_path) == "no test test_x.py"
+
+
+def test_each_question_for_a_gpu_has_a_function() -> None:
+    code = "import cuda_questions; from cuda_machine import QUESTIONS; print(all(callable(getattr(cuda_questions, name)) for name in QUESTIONS))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tools", capture_output=True, text=True, check=True)
+    assert run.stdout == "True\n"

@@ -1,7 +1,7 @@
 """devmod's tests and benchmarks on a machine with an NVIDIA GPU, which may have no network.
 
     python tools/cuda_machine.py wheels [--python 3.12] [--installed FILE]    where there is a network: fill build/cuda-machine
-    python tools/cuda_machine.py test | bench | sanitize | others             on the machine
+    python tools/cuda_machine.py test | questions | bench | sanitize | others  on the machine
     python tools/cuda_machine.py list                                         on the machine: what it has, for --installed
 
 `wheels` makes folders 1, 2, … of at most 60 MiB, and cuts wheels that are larger, so that they can be copied one by one. With --installed,
@@ -9,15 +9,17 @@ they have what is not in that list, and the machine's own environment is used wi
 they are a complete environment. On the machine, the other commands join and install what is there, with its Python and no index, into
 build/cuda-machine. Where `.venv` has devmod-cuda (after `make setup`), they use that.
 
-`test` runs devmod-cuda's tests, its examples, and the kit with ctypes and with pycuda. `bench` runs the CUDA benchmarks. `sanitize` runs
-the examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL, Vulkan and WebGPU. Each ends after
-nine minutes. --stand-in tries the commands without a GPU.
+`test` runs devmod-cuda's tests, its examples, and the kit with ctypes and with pycuda. `questions` runs tools/cuda_questions.py, and
+writes each answer to build/cuda-machine/answers.txt, and to $OUT if it is set, before it asks the next. `bench` runs the CUDA benchmarks.
+`sanitize` runs the examples with compute-sanitizer, with memcheck and racecheck. `others` runs the suites of OpenCL, Vulkan and WebGPU.
+Each ends after nine minutes. --stand-in tries the commands without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -38,6 +40,18 @@ DRIVERS = ("ctypes", "pycuda")
 TESTS = ("plugins/devmod-cuda/tests", "runtime/tests/driver_api", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
 BENCHMARKS = ("bench_launch_cuda.py", "cuda_on_gpu.py", "bench_cuda_compile.py")
 OTHERS = ("opencl", "vulkan", "webgpu")
+#: The questions of tools/cuda_questions.py, those of the greatest worth first: the time may end.
+QUESTIONS = ("variables", "context", "arrays", "one_graph", "torch_operation", "verify")
+#: The tests of what no stand-in knows for sure, which `questions` runs before its own.
+DOUBTS = {
+    "captures": [
+        "plugins/devmod-cuda/tests/test_captures.py",
+        "runtime/tests/driver_api/test_batches.py",
+        "runtime/tests/driver_api/test_prepared.py",
+    ],
+    "contexts": ["plugins/devmod-cuda/tests/test_stream.py", "runtime/tests/driver_api/test_launches.py", "-k", "context"],
+    "tensor maps": ["plugins/devmod-cuda/tests/test_tensor_map.py"],
+}
 #: Where NVIDIA's driver and container tools put the file by which the Vulkan loader finds the driver.
 VULKAN = ("/etc", "/usr/share", "/usr/local/share", "/usr/local/nvidia/share")
 LIMIT = 540.0
@@ -62,6 +76,12 @@ class Environment:
                 [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *glob.glob(str(system / "lib" / "*-linux-gnu"))]
             ),
         }
+
+    def stand_in(self) -> dict[str, str]:
+        """Return the environment variables with which a process finds the stand-in driver."""
+        code = "import json; from devmod_simulators import libcuda; print(json.dumps(libcuda.environment()))"
+        environment = os.environ | self.variables()
+        return dict(json.loads(subprocess.run([self.python, "-c", code], env=environment, capture_output=True, check=True).stdout))
 
     def has(self, module: str) -> bool:
         """Return whether the interpreter imports a module."""
@@ -143,15 +163,19 @@ def commands(task: str, environment: Environment, stand_in: bool) -> list[tuple[
         return [("tests", [*pytest, *parallel, *TESTS], hardware), *([] if stand_in else kit)]
     if task == "bench":
         return [(name, [python, str(ROOT / "benchmarks" / name)], hardware) for name in BENCHMARKS]
+    if task == "questions":
+        doubts = [(title, [*pytest, *parallel, *chosen], hardware) for title, chosen in DOUBTS.items()]
+        found = environment.stand_in() if stand_in else driver_files() | hardware
+        return doubts + [(name, [python, str(ROOT / "tools" / "cuda_questions.py"), name], found) for name in QUESTIONS]
     if task == "others":
         drivers = {} if stand_in else driver_files()
         return [(kind, [*pytest, *parallel, f"plugins/devmod-{kind}/tests"], drivers) for kind in OTHERS]
+    if stand_in:
+        print("compute-sanitizer needs a GPU: the examples run without it")
+        return [("the examples", [*pytest, "plugins/devmod-cuda/tests/test_examples.py"], hardware)]
     sanitizer = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None)
     if sanitizer is None:
         print("compute-sanitizer is not installed (it is part of CUDA's toolkit): skipped")
-        return []
-    if stand_in:
-        print("compute-sanitizer needs a GPU: skipped")
         return []
     examples = [*pytest, "plugins/devmod-cuda/tests/test_examples.py"]
     # An error that the driver returns to a call is no fault of a kernel: the tests check such errors.
@@ -189,26 +213,45 @@ def run(task: str, stand_in: bool) -> int:
     """Run a task, and return the exit code: 0 if each command succeeded."""
     end = time.monotonic() + LIMIT
     environment = find_environment()
-    print(f"{time.strftime('%Y-%m-%d')}, {'the stand-in driver' if stand_in else describe()}, {environment.python}", flush=True)
+    about = f"{time.strftime('%Y-%m-%d')}, {'the stand-in driver' if stand_in else describe()}, {environment.python}"
+    print(about, flush=True)
+    if task == "questions":
+        keep("on", about)
     failed = False
     for title, command, variables in commands(task, environment, stand_in):
         print(f"\n== {title}", flush=True)
         began = time.monotonic()
         merged: Mapping[str, str] = os.environ | environment.variables() | variables
+        output = subprocess.PIPE if task == "questions" else None
         try:
-            code = subprocess.run(command, cwd=ROOT, env=merged, check=False, timeout=max(end - began, 1)).returncode
+            done = subprocess.run(
+                command, cwd=ROOT, env=merged, stdout=output, stderr=output, text=True, check=False, timeout=max(end - began, 1)
+            )
         except subprocess.TimeoutExpired:
             print(f"stopped: the nine minutes of `{task}` are over")
             return 1
-        print(f"== {title}: {'failed' if code else 'done'} after {time.monotonic() - began:.0f} s", flush=True)
-        failed |= bool(code)
+        if output is not None:
+            keep(title, done.stdout + done.stderr)
+        print(f"== {title}: {'failed' if done.returncode else 'done'} after {time.monotonic() - began:.0f} s", flush=True)
+        failed |= bool(done.returncode)
     return int(failed)
+
+
+def keep(title: str, answer: str) -> None:
+    """Print an answer, and append it to the files of answers."""
+    print(answer.rstrip(), flush=True)
+    for folder in (str(FOLDER), os.environ.get("OUT")):
+        if folder is None:
+            continue
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with open(Path(folder, "answers.txt"), "a", encoding="utf-8") as file:
+            file.write(f"== {title}\n{answer.rstrip()}\n")
 
 
 def main() -> int:
     """Run a task, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=("wheels", "list", "test", "bench", "sanitize", "others"))
+    parser.add_argument("task", choices=("wheels", "list", "test", "questions", "bench", "sanitize", "others"))
     parser.add_argument(
         "--python", default=f"{sys.version_info.major}.{sys.version_info.minor}", help="the Python of the machine, for wheels"
     )

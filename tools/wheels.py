@@ -32,16 +32,17 @@ def is_backend(table: Mapping[str, Any]) -> bool:
     return table["name"] != "devmod-core" and "devmod.create" in table.get("entry-points", {})
 
 
-#: Builds the wheels of the folders on the command line in one process; the start of hatchling takes longer than most builds.
+#: Builds the wheels, or the sdists, of the folders on the command line in one process: hatchling's start takes longer than most builds.
 _BUILD = """
 import os, sys
-from hatchling.build import build_wheel
-for project in sys.argv[2:]:
+import hatchling.build
+form, folder, *projects = sys.argv[1:]
+for project in projects:
     os.chdir(project)
     try:
-        build_wheel(sys.argv[1])
+        getattr(hatchling.build, f"build_{form}")(folder)
     except BaseException:
-        print("building the wheel of", project, "failed:", flush=True)
+        print("building the", form, "of", project, "failed:", flush=True)
         raise
 """
 
@@ -50,18 +51,18 @@ def build(folder: Path) -> list[Path]:
     """Build the wheels of all distributions but devmod-tvm and return their paths. InstallError has the output of a failed build."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    return _build(sys.executable, folder, distributions())
+    return build_into(sys.executable, folder, distributions(), "wheel")
 
 
-def _build(python: str, folder: Path, projects: list[Path]) -> list[Path]:
-    """Build wheels with an interpreter into a folder, and return all of the folder."""
-    command = [python, "-c", _BUILD, str(folder.resolve()), *map(str, projects)]
+def build_into(python: str, folder: Path, projects: list[Path], form: str) -> list[Path]:
+    """Build the "wheel" or the "sdist" of projects with an interpreter into a folder, and return all of that form there."""
+    command = [python, "-c", _BUILD, form, str(folder.resolve()), *map(str, projects)]
     # One date for all files: the same sources give the same wheel.
     env = {"SOURCE_DATE_EPOCH": "1700000000"} | os.environ
     process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if process.returncode:
         raise InstallError(f"{process.stdout}{process.stderr}")
-    return sorted(folder.glob("*.whl"))
+    return sorted(folder.glob("*.whl" if form == "wheel" else "*.tar.gz"))
 
 
 def main() -> None:
@@ -71,7 +72,7 @@ def main() -> None:
         wheels = build(folder)
         with_tvm = python_of(WITH_TVM)
         if with_tvm.exists():
-            wheels = _build(str(with_tvm), folder, [TVM])
+            wheels = build_into(str(with_tvm), folder, [TVM], "wheel")
         else:
             print("wheels: without devmod-tvm, which needs TVM's headers: make frameworks installs them")
     except InstallError as error:

@@ -82,6 +82,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
     _, out, _ = run(capsys, "--help")
     described = dict(re.findall(r"^  ([a-z-]+) {2,}(\S.*)$", out.partition("Commands:\n")[2].partition("\n\n")[0], re.MULTILINE))
     assert described == {
+        "demo": "Compile a kernel, run it here and draw its result.",
         "compile": "Compile sources for targets into one file.",
         "init": "Write a manifest for the sources in a folder.",
         "build": "Build the kernels of a manifest into one file.",

@@ -410,15 +410,37 @@ def test_the_sources_of_binaries_are_in_the_file_on_request(project: Path) -> No
     assert b"OpFunctionEnd" in (project / "k.devmod").read_bytes()
 
 
-def test_a_dry_run_compiles_nothing(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_plan_compiles_nothing(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     assert main(["build", "-q"]) == 0
     (project / "k1.cl").write_text(KERNEL.format(name="k1", factor=9))
     (project / "k.devmod").unlink()
-    assert main(["build", "--dry-run"]) == 0
+    assert main(["build", "--plan"]) == 0
     assert capfd.readouterr().out == ("kernel  source  target  status\nk0      k0.cl   opencl  cached\nk1      k1.cl   opencl  compile\n")
-    assert main(["build", "--dry-run", "--json", "--no-cache"]) == 0
+    assert main(["build", "--plan", "--json", "--no-cache"]) == 0
     assert [row["status"] for row in json.loads(capfd.readouterr().out)] == ["compile", "compile"]
     assert not (project / "k.devmod").exists()
+
+
+def test_a_dry_run_compiles_everything_and_writes_nothing(
+    capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its mistakes have a file and a line, and are annotations where CI is set."""
+    before = sorted(path.name for path in project.iterdir())
+    assert main(["build", "--dry-run"]) == 0
+    assert capfd.readouterr().out.splitlines()[-1] == "k.devmod was not written, for --dry-run: 2 compiled"
+    assert main(["build", "--dry-run", "--json"]) == 0
+    shown = json.loads(capfd.readouterr().out)
+    assert (shown["output"], shown["written"], [job["status"] for job in shown["jobs"]]) == (
+        str(project / "k.devmod"),
+        False,
+        ["cached"] * 2,
+    )
+    (project / "k1.cl").write_text("__kernel void k1(__global float *x)\n{ x[0] = nothing; }\n")
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project))
+    assert main(["build", "--dry-run"]) == 1
+    assert "::error file=k1.cl,line=2,title=k1.cl for opencl::" in capfd.readouterr().out
+    assert sorted(path.name for path in project.iterdir()) == before
 
 
 def test_options_that_contradict_each_other_are_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def test_a_changed_program_is_a_changed_build_of_the_same_compiles(project: Path
     assert main(["build", str(project)]) == 0
     assert "2 from the cache" in capfd.readouterr().out
     assert (project / "kernels.devmod").read_bytes() != first
-    assert main(["build", str(project), "--dry-run"]) == 0
+    assert main(["build", str(project), "--plan"]) == 0
     assert [line.split()[-1] for line in capfd.readouterr().out.splitlines()[1:]] == ["cached", "cached"]
 
 

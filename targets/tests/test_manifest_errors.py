@@ -546,7 +546,7 @@ def test_a_folder_without_a_manifest(capsys: pytest.CaptureFixture[str]) -> None
     Path("pyproject.toml").write_text("[project]\n")
     with pytest.raises(FileNotFoundError):
         read_manifest("sub")
-    assert main(["build", "sub", "--dry-run"]) == 1
+    assert main(["build", "sub", "--plan"]) == 1
     assert capsys.readouterr().err == (
         "devmod: error: sub: no devmod.toml, and no pyproject.toml with [tool.devmod]. To write one: devmod init\n"
     )

@@ -84,7 +84,7 @@ def test_the_command_in_a_folder_that_is_not_utf8(
     assert main(["build", folder.name, "--json", "-o", str(folder / "other.devmod")]) == 0
     assert list(devmod.load(folder / "kernels.devmod")) == ["k"]
     monkeypatch.chdir(folder)
-    assert main(["build", "--dry-run"]) == 0
+    assert main(["build", "--plan"]) == 0
     assert main(["compile", "k.wgsl", "-t", "webgpu", "-D", "A=\udcf6"]) == 1
     assert main(["compile", "k.wgsl", "-t", "webgpu", "--function", "\udcf6(handle)"]) == 2
     assert "Traceback" not in "".join(capfd.readouterr())

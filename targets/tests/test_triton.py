@@ -217,7 +217,7 @@ def test_a_build_executes_a_source_only_if_it_is_allowed(
     with pytest.raises(devmod.FormatError) as caught:
         devmod.build()
     assert str(caught.value) == message
-    assert main(["build", "-q", "--dry-run"]) == 0
+    assert main(["build", "-q", "--plan"]) == 0
     assert not executed.exists()
     assert main(["build", "-q", "--no-cache", "--allow-python"]) == 0
     assert executed.exists()

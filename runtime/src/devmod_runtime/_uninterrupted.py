@@ -53,16 +53,18 @@ def start_uninterrupted(function: Callable[..., object], *values: Any) -> Simple
     return answer
 
 
-def wait_interruptibly(wait: Callable[[], object], is_done: Callable[[], bool]) -> None:
+def wait_interruptibly(wait: Callable[[], object], is_done: Callable[[], bool], seconds: float | None = None) -> None:
     """Call a function of a driver that waits, so that KeyboardInterrupt ends the wait of the main thread at once.
 
     Parameters
     ----------
     wait
         The function. It raises the error of the work that it waits for. Another thread calls it if the work takes longer than
-        `_SHORT_WAIT`, and goes on with it after an interrupt. Other threads, which no interrupt reaches, call it directly.
+        `seconds`, and goes on with it after an interrupt. Other threads, which no interrupt reaches, call it directly.
     is_done
         Returns whether the function would return at once.
+    seconds
+        How long this thread asks. Default: `_SHORT_WAIT`.
     """
     if is_finalizing():  # no import works
         wait()
@@ -70,7 +72,7 @@ def wait_interruptibly(wait: Callable[[], object], is_done: Callable[[], bool]) 
     from threading import get_ident, main_thread
 
     if get_ident() == main_thread().ident:
-        limit = perf_counter() + _SHORT_WAIT
+        limit = perf_counter() + (_SHORT_WAIT if seconds is None else seconds)
         while not is_done():
             if perf_counter() > limit:
                 call_uninterrupted(wait)

@@ -41,6 +41,7 @@ SYNONYMS = {
 }
 #: The known commands in the order of the help.
 KNOWN = {
+    "demo": KnownCommand("Compile a kernel, run it here and draw its result.", "devmod-targets", "devmod[opencl,pocl]"),
     "compile": KnownCommand("Compile sources for targets into one file.", "devmod-targets", _BUILD),
     "init": KnownCommand("Write a manifest for the sources in a folder.", "devmod-targets"),
     "build": KnownCommand("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),

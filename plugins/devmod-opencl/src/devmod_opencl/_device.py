@@ -85,7 +85,7 @@ class OpenCLEvent(Event):
     def synchronize(self) -> None:
         check_driver("opencl")
         try:
-            wait_interruptibly(self.handle.wait, lambda: is_complete(self.handle))
+            wait_interruptibly(self.handle.wait, lambda: is_complete(self.handle), self.device.short_wait)
         except _driver.Error as error:
             raise driver_error(f"{self.device} reports a fault of a launch", error) from error
 
@@ -118,7 +118,7 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
         return is_complete(markers[0])
 
     try:
-        wait_interruptibly(queue.finish, is_done)
+        wait_interruptibly(queue.finish, is_done, device.short_wait)
     except _driver.Error as error:
         raise driver_error(f"{device} reports a fault of a launch", error) from error
 
@@ -188,7 +188,10 @@ class OpenCLDevice(Device):
         self.platform = handle.platform.name.strip()
         self.identity = "\n".join((self.platform, handle.platform.version, self.vendor, self.name, self.driver_version, handle.version))
         #: PoCL allocates at the first use of a buffer, and ends the process there if it has no memory. With this flag it allocates at once.
-        self.buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if handle.type & cl.device_type.CPU else 0)
+        is_cpu = handle.type & cl.device_type.CPU
+        self.buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if is_cpu else 0)
+        #: The seconds for which a wait asks whether it is over. A thread that waits in the driver of a CPU executes kernels meanwhile.
+        self.short_wait = 10e-6 if is_cpu else None
         self._upload_flags = self.buffer_flags | cl.mem_flags.COPY_HOST_PTR
         self._max_bytes = handle.max_mem_alloc_size
         is_intel = self.platform == INTEL_CPU

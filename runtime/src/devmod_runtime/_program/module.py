@@ -117,7 +117,12 @@ class ProgramModule(PayloadModule):
             results = _constants.setdefault(loaders[0], Once()) if len(loaders) == 1 else self._results
 
         def upload(array: Any) -> Any:
-            return device.from_numpy(constant_of(program, array, self.imports))  # type: ignore[arg-type]
+            values: Any = constant_of(program, array, self.imports)
+            try:
+                return device.from_numpy(values)
+            except DevmodError as error:
+                error.args = (f"the program {quote_name(program.name)}: the constant {array.name!r}: {error}",)
+                raise
 
         return {
             each.name: results.get(("constant", each.name, each.type, len(each.shape), device, generation), partial(upload, each))

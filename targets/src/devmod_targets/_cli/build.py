@@ -23,7 +23,8 @@ Examples:
   devmod build                                # devmod.toml, or [tool.devmod] of pyproject.toml, in this folder
   devmod build kernels/devmod.toml -j 8
   devmod build -t opencl -t "cuda -arch=sm_90"
-  devmod build --dry-run                      # the compiles, and which of them are cached
+  devmod build --plan                         # the compiles, and which of them are cached
+  devmod build --dry-run                      # compile all, write nothing: a check for CI
   devmod build --cache s3://ci-cache/devmod   # a cache that several machines share
   devmod build --dask tcp://scheduler:8786    # compile on a Dask cluster
 """,
@@ -47,7 +48,8 @@ Examples:
 @click.option("--strict", is_flag=True,
               help="Make an error of what a device's compiler may refuse, and of a source that no validator checked.")  # fmt: skip
 @click.option("--allow-python", is_flag=True, help="Execute the Python sources of the manifest, which are in Triton's language.")
-@click.option("--dry-run", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
+@click.option("--plan", "plan_only", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
+@click.option("--dry-run", is_flag=True, help="Compile everything and check the file, but do not write it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
 @debug_option
@@ -61,6 +63,7 @@ def command(
     compress: str | None,
     with_sources: bool,
     strict: bool,
+    plan_only: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -71,8 +74,11 @@ def command(
     MANIFEST is a file, or the folder of a devmod.toml or a pyproject.toml. The results of compiles are cached by their inputs. If a
     compile fails, the others go on, the exit status is 1, and the file is unchanged.
     """
+    from contextlib import ExitStack
+
+    from devmod.backend import temporary_folder
     from devmod_targets.build import plan_of, read_manifest
-    from devmod_targets.build.build import build_plan, dry_run_of
+    from devmod_targets.build.build import build_plan, rows_of
     from devmod_targets.build.display import annotate_error, progress_for
 
     if no_cache and cache:
@@ -83,16 +89,20 @@ def command(
         own = read_manifest(manifest)
         own = own._replace(compress=own.compress if compress is None else compress, with_sources=own.with_sources or with_sources)
         plan = plan_of(own, targets, strict=strict)
-        if dry_run:
-            rows = dry_run_of(plan, cache=place)
+        if plan_only:
+            rows = rows_of(plan, cache=place)
             if as_json:
                 print_json([dict(zip(("kernel", "source", "target", "status"), row, strict=True)) for row in rows])
             else:
                 print_table(("kernel", "source", "target", "status"), rows)
             return 0
         progress = progress_for(plan.manifest.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
-        result = build_plan(plan, output, workers, cache=place, progress=progress, **options)
-        _show(result, quiet=quiet, as_json=as_json)
+        with ExitStack() as stack:
+            path = os.path.join(stack.enter_context(temporary_folder()), "kernels.devmod") if dry_run else output
+            result = build_plan(plan, path, workers, cache=place, progress=progress, **options)
+            if dry_run:
+                result.output, result.written = os.path.abspath(output or plan.output), False
+            _show(result, quiet=quiet, as_json=as_json, dry_run=dry_run)
         return 1 if result.failures else 0
 
     try:
@@ -108,17 +118,19 @@ def _is_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def _show(result: BuildResult, *, quiet: bool, as_json: bool) -> None:
+def _show(result: BuildResult, *, quiet: bool, as_json: bool, dry_run: bool) -> None:
     if as_json:
         print_json(result.to_dict())
         return
     if quiet and not result.failures:
         return
     path = os.path.relpath(result.output)
-    if result.written or result.failures:
+    if result.written or result.failures or dry_run:
         targets = dict.fromkeys(each.job.target for each in result.results)
         print_table(("target", "compiled", "cached", "failed", "CPU seconds"), [_row(result, target) for target in targets])
-    if result.written:
+    if dry_run and not result.failures:
+        echo(f"{path} was not written, for --dry-run: {result.summary}")
+    elif result.written:
         echo(f"{path}: {size(os.path.getsize(result.output))}, {result.summary}")
     elif result.failures:
         old = "is unchanged" if os.path.exists(result.output) else "was not written"

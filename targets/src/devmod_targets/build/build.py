@@ -385,7 +385,7 @@ class _Build:
         return result
 
 
-def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
+def rows_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
     """Return the kernel, the source, the target and the status of each job: "cached", "compile", or "missing" without a source."""
     toolchains.clear()
     entries = open_entries(cache)

@@ -82,7 +82,7 @@ def export(
     constants
         Tensors that the function uses, by the names that the file gives them. Default: the names of `get_state_dict`, or of variables.
     report
-        A function that gets lines of text: the progress, and which constants this machine's processor computed.
+        A function that gets lines of text, the progress.
 
     Returns
     -------
@@ -131,8 +131,6 @@ def export(
     for plan in plans:
         report(f"{plan.target.kind}: compiling {len(plan.kernels)} kernels")
         programs.append(plan.program())
-    if computed := list(dict.fromkeys(each for plan in plans for each in plan.computed)):
-        report(f"computed by this machine's processor, so that their last bits may differ on another: {list_names(computed)}")
     return devmod.bundle(*programs) if len(programs) > 1 else programs[0]
 
 
@@ -197,7 +195,6 @@ class _Plan:
         self.kernels: dict[bytes, str] = {}  # by the key of the tree
         self.items: list[list[str]] = []
         self.rendered: dict[str, dict[str, Any]] = {}
-        self.computed: list[str] = []
         self._arrays = {each.buffer: each for each in (*recording.inputs, *recording.outputs)}
         self._declared: dict[str, Any] = {"temporaries": [], "constants": [], "states": []}
         self._data: dict[str, Any] = {}
@@ -206,17 +203,17 @@ class _Plan:
         for call in recording.calls:
             tree = call.src[0]
             if tree.op is not Ops.SINK:
-                raise self._error(call, "a copy between devices in each call, which no program has")
+                raise self.error(call, "a copy between devices in each call, which no program has")
             if tree.key not in self.kernels:
                 for each in tree.toposort():
                     if each.dtype not in (dtypes.void, *dtypes.weaks) and (dtype := dtype_of(each.dtype)) in missing:
                         others = [kind for kind in KINDS if dtype not in _MISSING.get(kind, ())]
                         place = "an array" if each.op is Ops.PARAM else each.op.name
-                        raise self._error(call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}")
+                        raise self.error(call, f"{dtype} in {place}. Kinds with {dtype}: {', '.join(others)}")
                 self.kernels[tree.key] = kernel = f"{name}_{target.kind}_k{len(self.kernels)}"
                 self.items.append([target.kind, arch, kernel, b64encode(pickle.dumps(tree)).decode()])
 
-    def _error(self, call: Any, what: str) -> ArgumentError:
+    def error(self, call: Any, what: str) -> ArgumentError:
         from devmod_targets.tinygrad.record import effects
 
         calls, reached = self.recording.calls, effects(call)[0]
@@ -276,7 +273,6 @@ class _Plan:
                 array = Array(buffer, label, dtype_of(buffer.dtype), (buffer.max_numel(),))
             self._arrays[buffer], text = array, array.text
             if role != "temporaries":
-                self.computed += [array.name] if buffer in recording.computed else []
                 values, constant = buffer.buffer.numpy(), array
                 if array.dtype == "bfloat16":  # NumPy has no such type; tinygrad gives its bytes
                     self._arrays[buffer] = array = constant = array._replace(dtype="uint16")
@@ -315,6 +311,8 @@ def _text(kernels: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
     """Render the kernels of all kinds, in several processes if there are many."""
+    from tinygrad.uop.ops import Ops
+
     from devmod_targets.tinygrad.render import render
 
     work = [(plan, item) for plan in plans for item in plan.items]
@@ -324,6 +322,10 @@ def _render(plans: Sequence[_Plan], report: Callable[[str], object]) -> None:
     for (plan, (kind, _, kernel, _)), (answer, end) in zip(work, results, strict=True):
         if problem := answer.get("error") if answer else f"the process that renders it {end}":
             raise CompileError(f"tinygrad cannot render the kernel {kernel!r} for {kind}: {problem}", kind=kind, function=kernel)
+        if limit := answer.get("limit"):
+            call = next(each for each in plan.recording.calls if plan.kernels[each.src[0].key] == kernel)
+            result = next(each.src[1].op.name for each in call.src[0].toposort() if each.op is Ops.STORE)
+            raise plan.error(call, f"{limit}, for {result}. Choose a smaller largest length")
         plan.rendered[kernel] = answer
         report(f"{kind}: kernel {len(plan.rendered)} of {len(plan.kernels)}")
 
@@ -373,7 +375,7 @@ def check(module: devmod.Module, name: str, inputs: Mapping[str, Any], expected:
         try:
             function: Any = module[name].on(device)
             results = function(**inputs, **({"state": function.state()} if function.states else {}))
-        except (DeviceNotFoundError, DeviceMemoryError) as error:
+        except (CompileError, DeviceNotFoundError, DeviceMemoryError) as error:
             lines.append(f"not checked on {label}: {error}")
             continue
         for number, result in wanted.items():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tinygrad import Tensor, Variable, dtypes
-from tinygrad.nn.onnx import Domain, OnnxNode, OnnxRunner, OpSetId, onnx_ops
+from tinygrad import Tensor, UOp, Variable, dtypes
+from tinygrad.nn.onnx import Domain, OnnxDataType, OnnxNode, OnnxRunner, OpSetId, onnx_ops, required_input_python_consts
 
 import devmod
 from devmod.backend import expression_text, walk
@@ -21,8 +23,14 @@ from devmod_targets.interop import tinygrad
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: Operators on numbers. Lengths that are divided are not negative.
+_ARITHMETIC: dict[str, Any] = {
+    "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Div": operator.floordiv, "Mod": operator.mod,
+    "Equal": lambda a, b: not operator.ne(a, b), "Where": lambda condition, a, b: a if condition else b,
+}  # fmt: skip
 #: Operators whose results have the elements of their first input.
 _SAME_ELEMENTS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+_ADVICE = "; a fixed length may do (--dim)"
 _DOMAINS = {each.value for each in Domain} | {""}
 
 
@@ -42,6 +50,7 @@ class Runner(OnnxRunner):  # type: ignore[misc]
         self.constants = {name: _tensor(*each) for name, each in model.constants.items()}
         Tensor.realize(Tensor.zeros(1), *(each for each in self.constants.values() if each.shape))
         self._init_from_graph({"node": [], "initializer": [], "input": [], "output": []})
+        self.onnx_ops = {**onnx_ops, "Slice": _slice}
         self._names, self._nodes = model.outputs, model.nodes
         self._kept: dict[str, Any] = {"": None, **self.constants}
         self.const_names = {*self._kept, *(name for each in model.nodes if each.operator == "Constant" for name in each.outputs)}
@@ -49,30 +58,92 @@ class Runner(OnnxRunner):  # type: ignore[misc]
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs by name."""
         self.graph_values = {**self._kept, **inputs}
+        self._buffers = {each.uop.base for each in inputs.values()}
         for node in self._nodes:
             self.graph_values[""] = None  # the runner stores an output without a name, and an input without one would get it
             options = {key: _tensor(*each) if isinstance(each, Constant) else each for key, each in node.attributes.items()}
             operators = OpSetId(Domain.from_onnx(node.domain), node.version)
             self.graph_nodes = (OnnxNode(node.operator, operators, node.inputs, node.outputs, options),)
             try:
-                self({})
+                if (lengths := self._on_lengths(node)) is None:
+                    self({})
+                else:
+                    self.graph_values[node.outputs[0]] = lengths
             except DevmodError as error:
                 raise CompileError(f"{_called(node)}: {error}") from error
             except Exception as error:
-                advice = "; a fixed length may do (--dim)" if not all(isinstance(each.numel(), int) for each in inputs.values()) else ""
+                advice = _ADVICE if not all(isinstance(each.numel(), int) for each in inputs.values()) else ""
                 raise CompileError(f"{_called(node)}: tinygrad cannot trace it: {describe_error(error)}{advice}") from error
-        return {name: self.graph_values[name] for name in self._names}
+        return {name: self._get_python_const(name, "", 0) for name in self._names}
+
+    def _depends(self, tensor: Tensor) -> bool:
+        return not self._buffers.isdisjoint(tensor.uop.toposort())
+
+    def _get_python_const(self, name: str, op: str, idx: int) -> Any:
+        value = self.graph_values[name]
+        if not isinstance(value, np.ndarray):
+            return super()._get_python_const(name, op, idx)
+        if idx in required_input_python_consts.get(op, ()):
+            return value.tolist()
+        return Tensor.stack(*(Tensor(each, dtype=dtypes.int64) for each in value.flat)).reshape(value.shape)
+
+    def _on_lengths(self, node: Node) -> Any:
+        """Return what a node computes from lengths alone, which may be symbolic, as an array of objects; None for another node."""
+        values, options = [self.graph_values[name] for name in node.inputs], node.attributes
+        if node.operator == "Shape":
+            shape = values[0].shape[options.get("start") : options.get("end")]
+            return np.fromiter(shape, object, len(shape))
+        if node.operator == "Size":
+            return _objects(prod(values[0].shape))
+        if not any(isinstance(each, np.ndarray) for each in values):
+            return None
+        for number, each in enumerate(values):
+            if isinstance(each, Tensor):
+                if dtypes.is_float(each.dtype) or self._depends(each):
+                    return None
+                values[number] = each.numpy().astype(object)
+        first, *others = values
+        numbers = [tuple(each.ravel()) for each in others if each is not None]
+        axes: Any = options.get("axes") or next(iter(numbers), None)
+        match node.operator:
+            case "Identity":
+                return first
+            case "Cast" if dtypes.is_int(OnnxDataType(options["to"]).to_dtype()):
+                return first
+            case "Concat":
+                return np.concatenate(values, options["axis"])
+            case "Gather":
+                return first[others[0].astype(int), ...]
+            case "ReduceProd":
+                return _objects(first.prod(keepdims=bool(options.get("keepdims", 1))))
+            case "Reshape":
+                return first.reshape(axes)
+            case "Slice":
+                (start, *_), (end, *_), *rest = numbers or (options["starts"], options["ends"])
+                return first[slice(start, end, *rest[1:2])]
+            case "Squeeze":
+                return first.squeeze(axes)
+            case "Unsqueeze":
+                return np.expand_dims(first, axes)
+        if node.operator not in _ARITHMETIC:
+            return None
+        result = _objects(np.frompyfunc(_ARITHMETIC[node.operator], len(values), 1)(*values))
+        if any(abs(getattr(each, "vmax", each)) >> 63 for each in result.flat):
+            raise OverflowError("a length has more than 63 bits")
+        return result
 
     def trial(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run for the first time, and keep what does not depend on the inputs.
 
         A value on the host that depends on the data of an input is an error: another call would have another one.
         """
-        buffers, read, dependent = {each.uop.base for each in inputs.values()}, Tensor._buffer, set(inputs)
+        read, dependent = Tensor._buffer, set(inputs)
 
         def checked(tensor: Tensor) -> Any:
-            if not buffers.isdisjoint(tensor.uop.toposort()):
+            if self._depends(tensor):
                 raise CompileError("a shape or an option depends on the data of an input. That is control flow, which no program has")
+            if tensor.uop.variables():
+                raise CompileError(f"a shape or an option is computed from a length that a call chooses{_ADVICE}")
             return read(tensor)
 
         Tensor._buffer = checked
@@ -102,6 +173,23 @@ class Function:
         return self.runner.run(dict(zip(self.inputs, tensors, strict=True)))
 
 
+def _slice(data: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Tensor:
+    """tinygrad's Slice, which takes an end beyond the length for the largest length."""
+    axes = axes or range(data.ndim)
+    bounds = [(data.shape[axis], end) for axis, end in zip(axes, ends, strict=True)]
+    ends = [length if isinstance(length, UOp) and isinstance(end, int) and bool(end >= length) else end for length, end in bounds]
+    return onnx_ops["Slice"](data, starts, ends, axes, steps)
+
+
+def _objects(value: Any) -> Any:
+    """Return an array of objects, which one value becomes."""
+    if isinstance(value, np.ndarray):
+        return value
+    result = np.empty((), object)
+    result.fill(value)
+    return result
+
+
 def _called(node: Node) -> str:
     return f"{node.operator} (output {quote_name(next(iter(node.outputs), ''))})"
 
@@ -126,7 +214,7 @@ def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple
     dims = {key: _dim(text) for key, text in request["dims"].items()}
     model = read_model(request["model"], {name: list(each.shape) for name, each in given.items()} | dims)
     given = {name or next(iter(model.inputs)): each for name, each in given.items()}
-    notes, lines = list(model.notes), list[str]()
+    lines = list[str]()
     runner, arrays = Runner(model), choose_inputs(model, given)
     example = _tensors(model, arrays[-1])
     results = runner.trial(example)
@@ -137,7 +225,7 @@ def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple
         name=request["name"],
         names=list(example),
         constants={name: each for name, each in runner.constants.items() if each.shape},
-        report=lambda text: notes.append(text) if text.startswith("computed") else report(text),
+        report=report,
     )
     names, about = _about(module, request["name"], model)
     own, outputs = names[: len(model.inputs)], names[len(model.inputs) :]
@@ -152,7 +240,7 @@ def export(request: Mapping[str, Any], report: Callable[[str], object]) -> tuple
         checked = tinygrad.check(module, request["name"], dict(zip(own, each.values(), strict=True)), expected)
         lines += [line + where for line in checked]
     call = f"devmod.load({json.dumps(request['file'])})[{json.dumps(request['name'])}]({', '.join(own)})"
-    return module, [about, *lines, f"{', '.join(outputs)} = {call}"], notes
+    return module, [about, *lines, f"{', '.join(outputs)} = {call}"], list(model.notes)
 
 
 def _dim(text: str) -> Any:

@@ -60,8 +60,11 @@ def settings(**more: Any) -> Iterator[None]:
 
 
 def _run_clang(command: Sequence[str], input: bytes) -> bytes:  # noqa: A002 - that of subprocess.check_output
-    """Run tinygrad's command for clang by zig. Its input and its output, the last three arguments, are files."""
-    arguments = ["clang", *command[1:-3], "kernel.c", "-o", "kernel.o"]
+    """Run tinygrad's command for clang by zig. Its input and its output, the last three arguments, are files.
+
+    No multiplication and addition are one operation: the result is the same on each processor.
+    """
+    arguments = ["clang", *command[1:-3], "-ffp-contract=off", "kernel.c", "-o", "kernel.o"]
     result = run_zig(arguments, {"kernel.c": input}, "kernel.o", kind="tinygrad's CPU device", distribution="devmod-core[tinygrad]")
     if result.status:
         raise CompileError("clang refuses a kernel for tinygrad's CPU device", log=result.log)
@@ -95,8 +98,6 @@ class Recording(NamedTuple):
         The tensors that the function has from outside, by their buffer.
     states
         The buffers that keep a value from call to call: the function writes them, and they have a value before.
-    computed
-        The buffers whose values tinygrad has computed here, from constants alone.
     variables
         The integer inputs by name, also those that are lengths.
     names
@@ -108,7 +109,6 @@ class Recording(NamedTuple):
     outputs: list[Array]
     held: dict[UOp, Array]
     states: set[UOp]
-    computed: set[UOp]
     variables: dict[str, UOp]
     names: Names
 
@@ -183,8 +183,7 @@ def record(fn: Any, inputs: Mapping[str, Any], outputs: Sequence[str] | None, co
             named[buffer] = Array(buffer, names.take(name), dtype_of(each.dtype), tuple(shape))
     once, kept, states = _split(calls, {each.buffer for each in own}, {each.buffer for each in made}, named)
     realize.run_linear(UOp(Ops.LINEAR, src=tuple(once)))
-    computed = {each for call in once if call.src[0].op is Ops.SINK for each in effects(call)[0]}
-    return Recording(kept, own, made, named, states, computed, variables, names)
+    return Recording(kept, own, made, named, states, variables, names)
 
 
 def _split(calls: Sequence[UOp], inputs: set[UOp], outputs: set[UOp], held: Mapping[UOp, Array]) -> tuple[list[UOp], list[UOp], set[UOp]]:

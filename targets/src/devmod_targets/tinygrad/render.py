@@ -6,12 +6,12 @@ import pickle
 from base64 import b64decode
 from typing import Any
 
-from tinygrad.codegen import do_to_program
+from tinygrad.codegen import do_to_program, gpudims
 from tinygrad.codegen.opt import tc
 from tinygrad.dtype import AddrSpace
 from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer, cstyle, wgsl
-from tinygrad.uop.ops import Ops
+from tinygrad.uop.ops import Ops, UOp, ssimplify
 
 from devmod.errors import describe_error
 from devmod.worker import answer_items
@@ -78,8 +78,30 @@ KINDS: dict[str, tuple[Any, str]] = {
 }
 
 
+_own_grouped_dims = gpudims.get_grouped_dims
+
+
+class _GridError(Exception):
+    """A kind has no grid that is as large."""
+
+
+def _grouped_dims(prefix: str, dims: Any, limits: Any, reverse: bool = False) -> Any:
+    """Return tinygrad's indices of a grid. A symbolic dimension that is too large, which it cannot split, becomes two by its factor."""
+    large = [at for at, each in enumerate(dims) if limits and isinstance(each, UOp) and each.vmax > max(limits)]
+    if not large:
+        return _own_grouped_dims(prefix, dims, limits, reverse)
+    at, factor = large[0], dims[large[0]].const_factor()
+    if factor == 1 or len(dims) == len(limits):
+        raise _GridError(f"a grid of up to {dims[at].vmax} blocks in one dimension, of which it has {max(limits)}")
+    split = (*dims[:at], ssimplify(dims[at] // factor), factor, *dims[at + 1 :])
+    indices = _grouped_dims(prefix, split, limits, reverse)
+    return [*indices[:at], indices[at] * factor + indices[at + 1], *indices[at + 2 :]]
+
+
 def render(item: list[str]) -> dict[str, Any]:
     """Return the text and the launch of a kernel, or {"error": text}.
+
+    {"limit": text} is a limit of the kind.
 
     Parameters
     ----------
@@ -89,11 +111,16 @@ def render(item: list[str]) -> dict[str, Any]:
     kind, arch, name, tree = item
     renderer = KINDS[kind][0](Target(kind.upper(), arch=arch))
     renderer.name, renderer.tensor_cores = name, tc.get_cuda(arch) if kind == "cuda" else []
+    gpudims.get_grouped_dims = _grouped_dims
     try:
         program = do_to_program(pickle.loads(b64decode(tree)), renderer)  # noqa: S301 - this program pickled it
         grid = [expression(each) for each in program.arg.global_size]
+    except _GridError as error:
+        return {"limit": str(error)}
     except Exception as error:  # noqa: BLE001 - tinygrad has assertions for what it cannot render
         return {"error": describe_error(error)}
+    finally:
+        gpudims.get_grouped_dims = _own_grouped_dims
     text = next(each.arg for each in program.src if each.op is Ops.SOURCE)
     result = {"grid": grid, "block": list(program.arg.local_size or (1, 1, 1))}
     return result | {"text": text, "prefix": renderer.prefix, "parameters": renderer.parameters}

@@ -1,0 +1,81 @@
+"""What `make release` accepts and refuses; the whole task runs for minutes, before a release."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def sdist(folder: Path, files: dict[str, bytes], name: str = "devmod_x-0.1.0") -> Path:
+    path = folder / f"{name}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for file, data in files.items():
+            member = tarfile.TarInfo(f"{name}/{file}")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+def wheel(folder: Path, files: dict[str, bytes], name: str = "devmod_x-0.1.0-py3-none-any") -> Path:
+    path = folder / f"{name}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, data in files.items():
+            archive.writestr(file, data)
+    return path
+
+
+LICENCE = {"LICENSE": b"Apache"}
+IN_WHEEL = {"devmod_x-0.1.0.dist-info/licenses/LICENSE": b"Apache"}
+
+
+@pytest.mark.parametrize(
+    "name", ["devmod_x/build/plan.py", "devmod_x/testing.py", "devmod_x/latest/a.py", "devmod_x/templates/both/tests/test_k.py.tmpl"]
+)
+def test_a_distribution_without_a_fault(tmp_path: Path, name: str) -> None:
+    from release import problems_of  # tools/release.py
+
+    assert problems_of(sdist(tmp_path, LICENCE | {f"src/{name}": b""}), "0.1.0") == []
+    assert problems_of(wheel(tmp_path, IN_WHEEL | {name: b"/home"}), "0.1.0") == []
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"tests/test_a.py": b""}, "has tests/test_a.py"),
+        ({"src/devmod_x/conftest.py": b""}, "has src/devmod_x/conftest.py"),
+        ({"src/devmod_x/__pycache__/a.cpython-311.pyc": b""}, "has src/devmod_x/__pycache__/a.cpython-311.pyc"),
+        ({"src/devmod_x/a.py": b"# made in " + str(ROOT).encode()}, f"src/devmod_x/a.py names {ROOT}, a path of this machine"),
+        ({"src/LICENSE/licenses/LICENSE": b""}, "has 2 licences, not 1"),
+    ],
+    ids=["tests", "conftest", "bytecode", "a path of this machine", "licences"],
+)
+def test_a_distribution_with_a_fault(tmp_path: Path, files: dict[str, bytes], problem: str) -> None:
+    from release import problems_of
+
+    assert problems_of(sdist(tmp_path, LICENCE | files), "0.1.0") == [problem]
+
+
+def test_the_size_the_version_and_the_licence_of_a_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import release
+
+    monkeypatch.setattr(release, "LARGEST", 100)
+    path = wheel(tmp_path, {"devmod_x/a.py": b""}, "devmod_x-0.2.0-py3-none-any")
+    size = path.stat().st_size
+    assert release.problems_of(path, "0.1.0") == [
+        f"has {size:,} bytes; at most 100 are expected", "is not of version 0.1.0", "has 0 licences, not 1",
+    ]  # fmt: skip
+
+
+def test_the_released_distributions_are_all_but_the_examples() -> None:
+    from release import folders
+    from wheels import TVM, distributions
+
+    examples = {path for path in distributions() if path.is_relative_to(ROOT / "examples")}
+    assert set(folders()) == set(distributions()) - examples
+    assert TVM not in folders()  # it is built where TVM is installed

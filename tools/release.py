@@ -1,0 +1,198 @@
+"""Build every distribution as an index gets it, check each, install them from a folder into empty environments, and print what to type.
+
+    python tools/release.py
+
+`make release` runs it. Publishing is a person's act. What is built is in build/release/dist: give that folder to the index.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pythons
+from environments import ROOT, InstallError, find_uv, install, make_venv, python_of, uv_settings
+from setup import projects
+from wheels import TVM, WITH_TVM, build_into
+
+OUT = ROOT / "build" / "release"
+DIST = OUT / "dist"
+#: An index takes 100 MB; a wheel of devmod that has more than this has a file that nobody wanted.
+LARGEST = 4_000_000
+#: Files that a distribution must not have.
+_FOREIGN = re.compile(r"(^|/)(tests?|__pycache__|\.venv)/|^build/|\.(pyc|orig|rej|log)$|(^|/)(conftest\.py|test_[^/]*\.py)$")
+#: Templates of commands have tests for their user.
+_TEMPLATES = "/templates/"
+
+
+def folders() -> list[Path]:
+    """Return the folders of the distributions that are released: the examples stay in the repository."""
+    return [*projects(), ROOT]
+
+
+def version_of(folder: Path) -> str:
+    """Return the version of a distribution."""
+    return str(tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+
+
+def build() -> list[Path]:
+    """Build the sdist and the wheel of each distribution, and return them. Each wheel is built from its sdist, as an index's users may."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    DIST.mkdir(parents=True)
+    sources = build_into(sys.executable, DIST, folders(), "sdist")
+    unpacked = OUT / "sdists"
+    for each in sources:
+        with tarfile.open(each) as archive:
+            archive.extractall(unpacked, filter="data")
+    build_into(sys.executable, DIST, sorted(unpacked.iterdir()), "wheel")
+    with_tvm = python_of(WITH_TVM)
+    if with_tvm.exists():
+        for form in ("sdist", "wheel"):
+            build_into(str(with_tvm), DIST, [TVM], form)
+    else:
+        print("  without devmod-tvm, which needs TVM's headers: run make frameworks first")
+    return sorted(DIST.iterdir())
+
+
+def files_of(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and the contents of a distribution's files."""
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel:
+            yield from ((name, wheel.read(name)) for name in wheel.namelist())
+        return
+    with tarfile.open(path) as archive:
+        for member in archive.getmembers():
+            file = archive.extractfile(member) if member.isfile() else None
+            if file is not None:
+                yield member.name.partition("/")[2], file.read()
+
+
+def problems_of(path: Path, version: str) -> list[str]:
+    """Return what is wrong with a distribution: its size, its version, its licence, foreign files, paths of this machine."""
+    result = []
+    if path.stat().st_size > LARGEST:
+        result.append(f"has {path.stat().st_size:,} bytes; at most {LARGEST:,} are expected")
+    if not re.search(rf"-{re.escape(version)}(-|\.tar)", path.name):
+        result.append(f"is not of version {version}")
+    machine = [str(place).encode() for place in (ROOT, Path.home()) if len(place.parts) > 2] or [str(ROOT).encode()]
+    licences = 0
+    for name, data in files_of(path):
+        licences += name == "LICENSE" or name.endswith("licenses/LICENSE")
+        if _FOREIGN.search(name) and _TEMPLATES not in name:
+            result.append(f"has {name}")
+        result += [f"{name} names {place.decode()}, a path of this machine" for place in machine if place in data]
+    if licences != 1:
+        result.append(f"has {licences} licences, not 1")
+    return result
+
+
+def check(files: Sequence[Path], version: str) -> None:
+    """Print each distribution. Raise SystemExit if one has a problem, or if twine finds one in its metadata."""
+    bad = False
+    for path in files:
+        problems = problems_of(path, version)
+        bad = bad or bool(problems)
+        print(f"  {path.stat().st_size / 1000:8.1f} kB  {path.name}", *(f"\n    {text}" for text in problems), sep="")
+    twine = make_venv(OUT / "twine")
+    install(twine, ["twine"], cached=True)
+    run([twine, "-m", "twine", "check", "--strict", *files], label="twine check --strict")
+    if bad:
+        raise SystemExit("release: the distributions above have problems")
+
+
+def run(command: Sequence[str | Path], *, label: str = "", cwd: Path = OUT, variables: Mapping[str, str] | None = None) -> str:
+    """Run a command with the folder of distributions as one more index, and return its output. Raise SystemExit if it fails."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON", "VIRTUAL_ENV"))}
+    found = {"PIP_FIND_LINKS": str(DIST), "UV_FIND_LINKS": str(DIST), "PIP_PRE": "1", "UV_PRERELEASE": "allow"}
+    env = clean | found | {"DEVMOD_CACHE_DIR": str(OUT / "cache")} | dict(variables or {})
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"release: {' '.join(map(str, command))}\nended with exit code {done.returncode}:\n{done.stdout}{done.stderr}")
+    if label:
+        print(f"  {label}")
+    return done.stdout
+
+
+def install_all(version: str) -> None:
+    """Install each kind alone, and all together, by pip with each Python here; all by uv; run the command by pipx."""
+    kinds = sorted(folder.name.removeprefix("devmod-") for folder in (ROOT / "plugins").iterdir() if (folder / "pyproject.toml").exists())
+    choices = [f"devmod[{kind}]" for kind in kinds] + [f"devmod[{','.join(kinds)}]"]
+    for number, (release, interpreter) in enumerate(sorted(pythons.find().items())):
+        for choice in choices if number == 0 else choices[-1:]:
+            python = make_venv(OUT / "box", python=interpreter, pip=True)
+            run([python, "-m", "pip", "install", "--quiet", f"{choice}=={version}"])
+            shown = run([python, "-m", "devmod", "plugins"])
+            missing = [kind for kind in kinds if kind in choice and f"devmod-{kind} {version}" not in re.sub(r" +", " ", shown)]
+            if missing:
+                raise SystemExit(f"release: {choice} does not show {', '.join(missing)}:\n{shown}")
+            print("  pip, Python {}.{}: {}".format(*release, choice))
+    uv = find_uv()
+    if uv is not None:
+        python = make_venv(OUT / "box")
+        run([uv, "pip", "install", "--quiet", "--python", python, f"{choices[-1]}=={version}"], variables=uv_variables())
+        run([python, "-m", "devmod", "plugins"], label=f"uv: {choices[-1]}")
+        demo = [uv, "tool", "run", "--from", f"devmod[opencl,pocl]=={version}", "devmod", "demo"]
+        run(demo, label='uvx --from "devmod[opencl,pocl]" devmod demo', variables={**uv_variables(), "DEVMOD_OPENCL_POCL_CPU": "1"})
+    pipx = make_venv(OUT / "pipx", pip=True)
+    install(pipx, ["pipx"], cached=True)
+    homes = {"PIPX_HOME": str(OUT / "pipx-home"), "PIPX_BIN_DIR": str(OUT / "pipx-bin"), "PIPX_DEFAULT_PYTHON": sys.executable}
+    run(
+        [pipx, "-m", "pipx", "run", "--spec", f"devmod=={version}", "devmod", "--version"],
+        label="pipx run devmod --version",
+        variables=homes,
+    )
+
+
+def uv_variables() -> dict[str, str]:
+    """Return uv's settings that follow pip's, with the folder of distributions."""
+    return {name: value for name, value in uv_settings().items() if name.startswith("UV_")} | {"UV_FIND_LINKS": str(DIST)}
+
+
+def readme_example() -> None:
+    """Run the README's commands and its Python in an empty environment, and compare what they print."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    console, python_code, printed = (re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL) for language in ("console", "python", "text"))
+    box = make_venv(OUT / "box", pip=True)
+    folder = OUT / "readme"
+    folder.mkdir()
+    (folder / "examples").symlink_to(ROOT / "examples")
+    # PoCL's LLVM may not know this processor; the error that says so names the variable.
+    variables = {"PATH": f"{box.parent}{os.pathsep}{os.environ['PATH']}", "DEVMOD_OPENCL_POCL_CPU": "1"}
+    for block in console[:2]:
+        for line in block.splitlines():
+            if line.startswith(("$ pip install", "$ devmod")):
+                command = line.removeprefix("$ ").partition("  #")[0].rstrip()
+                run(["sh", "-c", command], cwd=folder, variables=variables, label=command)
+    shown = run([box, "-W", "error", "-c", python_code[0]], cwd=folder, variables=variables, label="the Python of README.md")
+    if shown != printed[0]:
+        raise SystemExit(f"release: the Python of README.md printed\n{shown}and the page has\n{printed[0]}")
+
+
+def main() -> None:
+    """Build, check, install, run, and print what a person types."""
+    version = version_of(ROOT / "core")
+    print(f"devmod {version}: building into {DIST.relative_to(ROOT)}", flush=True)
+    check(build(), version)
+    print("installing from this folder", flush=True)
+    install_all(version)
+    print("the README", flush=True)
+    readme_example()
+    if "dev" in version:
+        print(f"\nAll passed. {version} is a development version: first set the version in each pyproject.toml and in CHANGELOG.md.")
+    print(f"\nTo release {version}, with which .github/workflows/release.yml builds again and publishes:")
+    print(f"  git tag v{version}\n  git push origin v{version}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InstallError as error:
+        raise SystemExit(f"release: {error}") from None
