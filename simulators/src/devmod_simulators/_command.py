@@ -39,6 +39,7 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
     values["LD_LIBRARY_PATH"] = os.pathsep.join([str(cubins.build().parent), values["LD_LIBRARY_PATH"]])
     values["LD_PRELOAD"] = " ".join(filter(None, [cubins.soname, os.environ.get("LD_PRELOAD")]))
     values |= dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas"))
+    values["CUDA_FORCE_PTX_JIT"] = "1"  # devmod compiles a source to PTX
     values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
     if shutil.which("nvcc"):
         values["PATH"] = os.pathsep.join([str(_SHIMS), os.environ["PATH"]])

@@ -9,15 +9,16 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
-    parser.getgroup("devmod").addoption(
-        "--devmod-sanitize", nargs="?", const="all", metavar="CHECKS",
-        help="Run CUDA kernels on the simulated GPU, and fail a test in which a check finds a fault, all or some of them.",
-    )  # fmt: skip
+    text = "Run CUDA kernels on the simulated GPU, and fail a test in which a check finds a fault."
+    parser.getgroup("devmod").addoption("--devmod-sanitize", action="store_true", help=text)
+    parser.addini(
+        "devmod_sanitize", "The checks of --devmod-sanitize, separated by commas: bounds, align, free, race, sync, init. Default: all."
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process the simulated GPU before anything loads a driver."""
-    if config.getoption("devmod_sanitize") is not None:
+    if config.getoption("devmod_sanitize"):
         from ._sanitize import simulated_driver
 
         simulated_driver()
@@ -26,10 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test with the checks."""
-    checks = item.config.getoption("devmod_sanitize")
-    if checks is None:
+    if not item.config.getoption("devmod_sanitize"):
         return (yield)
     from ._sanitize import sanitize
 
-    with sanitize(checks):
+    with sanitize(item.config.getini("devmod_sanitize")):
         return (yield)

@@ -11,12 +11,15 @@ from typing import Any
 
 from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
 
-from .drivers.driver import StandinDriver
+from .drivers.driver import PREFIX, StandinDriver
 from .drivers.library import libcuda
 
 #: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's volatile accesses have the program's order.
 CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
 OPTIONS = ("copies", "volatile")
+
+
+_VARIABLE = PREFIX + "SANITIZE"
 
 
 class SanitizeError(LaunchError):
@@ -82,7 +85,7 @@ def simulated_driver() -> StandinDriver:
                 "devmod simulate --sanitize -- COMMAND",
                 kind="cuda",
             )
-    os.environ["DEVMOD_CUDA_DRIVER"] = "simulator"
+    os.environ |= {"DEVMOD_CUDA_DRIVER": "simulator", "CUDA_FORCE_PTX_JIT": "1"}
     driver = libcuda.load()
     driver.show()
     return driver
@@ -106,7 +109,8 @@ def sanitize(*checks: str) -> Iterator[None]:
     """
     names = check_names(checks)
     driver = simulated_driver()
-    driver.set_always("sanitize", names)
+    before = os.environ.get(_VARIABLE, "")
+    os.environ[_VARIABLE] = names  # compilers see it too
     failed = None
     try:
         yield
@@ -115,7 +119,7 @@ def sanitize(*checks: str) -> Iterator[None]:
         raise
     finally:
         driver.settle()
-        driver.set_always("sanitize", os.environ.get("DEVMOD_STANDIN_SANITIZE", ""))
+        os.environ[_VARIABLE] = before
         reports = [json.loads(line) for line in driver.sanitize_reports()]
         if reports:
             raise error_of(reports) from failed

@@ -102,5 +102,8 @@ def type_of(instruction: "Instruction") -> str:
 
 def name_of(symbol: str) -> str:
     """Return the name of a variable without the function that it is in: `s` of `_ZZ1kE1s`."""
-    found = re.search(r"E(\d+)([A-Za-z_]\w*)$", symbol) if symbol.startswith("_ZZ") else None
-    return found[2][: int(found[1])] if found else symbol
+    for found in re.finditer(r"\d+", symbol if symbol.startswith("_Z") else ""):
+        end = found.end() + int(found[0])
+        if re.fullmatch(r"E?(_\d+)?", symbol[end:]):
+            return symbol[found.end() : end]
+    return symbol
