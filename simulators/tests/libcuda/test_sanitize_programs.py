@@ -180,3 +180,69 @@ check(cuda.cuCtxSynchronize())
     assert (report["check"], report["kind"], report["function"], report["block"], report["thread"], report["index"], report["threads"]) == (
         "bounds", "out of bounds (write)", "twice", [0, 0, 0], [32, 0, 0], 32, 1,
     )  # fmt: skip
+
+
+STREAMS = """
+function = load('''extern "C" __global__ void fill(float *y, int value) { y[threadIdx.x] = value + threadIdx.x; }''', b"fill")
+a, b = (check(cuda.cuStreamCreate(FLAGS)) for _ in range(2))
+event = check(cuda.cuEventCreate(0))
+y, z = check(cuda.cuMemAlloc(128)), check(cuda.cuMemAlloc(128))
+pinned = check(cuda.cuMemHostAlloc(128, 0))
+def kernel(stream, at=y, value=1):
+    launch(function, at, value, stream=stream)
+def copy(stream, at=y):
+    check(cuda.cuMemcpyDtoHAsync(pinned, at, 128, stream))
+def upload(stream, at=y):
+    check(cuda.cuMemcpyHtoDAsync(at, pinned, 128, stream))
+def clear(stream, at=y):
+    check(cuda.cuMemsetD8Async(at, 0, 128, stream))
+def move(stream):
+    check(cuda.cuMemcpyDtoDAsync(z, y, 128, stream))
+def record(stream):
+    check(cuda.cuEventRecord(event, stream))
+def wait(stream):
+    check(cuda.cuStreamWaitEvent(stream, event, 0))
+def sync(stream):
+    check(cuda.cuStreamSynchronize(stream))
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "found"),
+    [
+        ("kernel(a); copy(b)", "race between streams (write and read)"),
+        (
+            "copy(a); kernel(b)",
+            "race between streams (read and write): a copy or a fill of app.py:29\n  byte 0 of 128, allocated at app.py:24; the kernel",
+        ),
+        ("kernel(a); kernel(b, value=2)", "y[0]; the kernel fill of app.py:18, in another stream, writes it"),
+        ("clear(a); kernel(b)", "race between streams (write and write)"),
+        ("kernel(a); clear(b)", "race between streams (write and write)"),
+        ("upload(a); kernel(b)", "race between streams (write and write)"),
+        ("copy(a); copy(b, z)", "race between streams (write and write)"),
+        ("kernel(a); move(b)", "race between streams (write and read)"),
+        ("record(a); kernel(a); wait(b); copy(b)", "race between streams"),
+        ("kernel(a); record(a); wait(b); kernel(a, value=3); copy(b)", "race between streams"),
+        ("kernel(a); record(b); wait(b); copy(b)", "race between streams"),
+        ("kernel(a); sync(b); copy(b)", "race between streams"),
+        ("kernel(a); kernel(0, z); copy(b)", "race between streams"),
+        ("kernel(a); record(a); wait(b); copy(b)", ""),
+        ("kernel(a); copy(a)", ""),
+        ("kernel(a); sync(a); copy(b)", ""),
+        ("kernel(a); check(cuda.cuCtxSynchronize()); copy(b)", ""),
+        ("kernel(a); record(a); check(cuda.cuEventSynchronize(event)); copy(b)", ""),
+        ("kernel(a); record(a)\nwhile cuda.cuEventQuery(event)[0]: pass\ncopy(b)", ""),
+        ("kernel(a)\nwhile cuda.cuStreamQuery(a)[0]: pass\ncopy(b)", ""),
+        ("kernel(a); record(a); sync(a); wait(b); copy(b)", ""),
+        ("kernel(a); kernel(b, z); move(a) if FLAGS > 1 else None", ""),
+        ("copy(a); copy(a, z); sync(a); copy(b)", ""),
+        ("FLAGS = 0; kernel(c := check(cuda.cuStreamCreate(0))); kernel(0, z); copy(d := check(cuda.cuStreamCreate(0)))", ""),
+        ("kernel(a); record(a); wait(b); move(b); record(b); wait(a); clear(a); sync(a); kernel(b, z)", ""),
+        ("check(cuda.cuMemFree(z)); z = check(cuda.cuMemAlloc(128)); kernel(a, z); sync(a); kernel(b, z)", ""),
+    ],
+)
+def test_streams(tmp_path: Path, calls: str, found: str) -> None:
+    program = f"FLAGS = 1\n{STREAMS}\nclear(0); clear(0, z); check(cuda.cuCtxSynchronize())\n{calls}\ncheck(cuda.cuCtxSynchronize())\n"
+    text = run(tmp_path, program, "race", exits=int(bool(found)))
+    assert found in text
+    assert ("race between streams" in text) == bool(found)

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 
 REQUESTS, RESPONSES, ARENA = 3, 4, 5
-LOAD, PLACE, UNLOAD, LAUNCH = 1, 2, 3, 4
+LOAD, PLACE, UNLOAD, LAUNCH, NOTES = 1, 2, 3, 4, 5
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown
 
 

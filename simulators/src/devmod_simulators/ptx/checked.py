@@ -412,7 +412,11 @@ class CheckedExecution(Execution):
         other = np.minimum(thread >> 5, self.warps_per_block - 1)
         inside = block == own + self.blocks.start
         known = np.where(warp == other, self.warp_sync[lanes.lanes[positions]], self.know[own, warp, other])
-        return np.asarray(time >= np.where(inside, known, self.seen[own]))
+        result = np.asarray(time >= np.where(inside, known, self.seen[own]))
+        earlier = time < self.sanitizer.begin
+        if earlier.any():
+            result[earlier] = self.sanitizer.order.unordered(time[earlier])
+        return result
 
     def acquire(self, lanes: Lanes, positions: Array, before: Array) -> None:
         """Let lanes know what came before the atomic accesses whose values they have read."""
@@ -441,18 +445,20 @@ class CheckedExecution(Execution):
         numbers = lanes.lanes[positions]
         first = int(np.argmin(numbers))
         record = int(before[first])
-        there = self.sanitizer.sites[record >> 32]
-        thread = record & THREAD
-        block, inner = divmod(thread, self.threads)
-        launch = self.launch
-        places = (np.unravel_index(value, extent[::-1])[::-1] for value, extent in ((block, launch.grid), (inner, launch.block)))
-        where = ", ".join(f"{name} {tuple(map(int, place))}" for name, place in zip(("block", "thread"), places, strict=True))
         kind = access.split()[0]
         what, name, number = self.element(site, int(index[first]) * shadow.grain, shadow)
-        source = source_of(self.program.module, there.instruction)
-        detail = f"{what}; {where} {other} it at {source}, and nothing orders the two"
+        if record >> 32 < self.sanitizer.begin:
+            title, who = "race between streams", f"{self.sanitizer.order.describe(record >> 32)}, in another stream,"
+        else:
+            title, launch = "race", self.launch
+            places = zip(divmod(record & THREAD, self.threads), (launch.grid, launch.block), strict=True)
+            block, thread = (tuple(map(int, np.unravel_index(value, extent[::-1])[::-1])) for value, extent in places)
+            who = f"block {block}, thread {thread}"
+            other += f" it at {source_of(self.program.module, self.sanitizer.sites[record >> 32].instruction)}"
+        detail = f"{what}; {who} {other if title == 'race' else f'{other} it'}, and nothing orders the two"
         order = np.argsort(numbers, kind="stable")
-        self.sanitizer.report(self, "race", f"race ({kind} and {other[:-1]})", site, numbers[order], detail, name, number)
+        title += f" ({kind} and {other.split()[0][:-1]})"
+        self.sanitizer.report(self, "race", title, site, numbers[order], detail, name, number)
 
     def element(self, site: Site, offset: int, shadow: Shadow) -> tuple[str, str, int | None]:
         """Return an element of a memory in words, the name of its array and its index."""

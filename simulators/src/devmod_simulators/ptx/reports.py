@@ -37,7 +37,8 @@ class Report:
     @property
     def text(self) -> str:
         """The report, as people read it."""
-        lines = [f"{self.kind}: {self.source}", f"  block {self.block}, thread {self.thread}: {self.detail}"]
+        where = f"block {self.block}, thread {self.thread}: " if self.block else ""
+        lines = [f"{self.kind}: {self.source}", f"  {where}{self.detail}"]
         more = len(self.threads) - 1
         if more > 0:
             lines.append(f"  {more} more thread{'s' if more > 1 else ''} at this line")

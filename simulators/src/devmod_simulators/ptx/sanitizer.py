@@ -12,7 +12,8 @@ from .columns import Launch
 from .execution import run
 from .memory import Arena
 from .reports import Report, counted, name_of, parameters_of, source_of, type_of
-from .shadows import WRITTEN, ShadowArena, Touched
+from .shadows import THREAD, WRITTEN, ShadowArena, Touched
+from .streams import Order, Work
 
 if TYPE_CHECKING:
     from .checked import CheckedExecution, Site
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 #: ("copies", with init), and volatile accesses of a warp have the order of the program ("volatile", with race).
 CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
 OPTIONS = ("copies", "volatile")
-_ALLOCATED, _FREED = 1, 2
+_ALLOCATED, _FREED, _ACCESS = 1, 2, 3
 #: The most reports of a launch.
 _MOST = 64
 
@@ -49,6 +50,7 @@ class Sanitizer:
         self.sites: list[Any] = [None, None]  # the instruction of each time
         self.checks: frozenset[str] = frozenset()
         self.reports: dict[tuple[str, str], Report] = {}
+        self.order = Order()
 
     def tick(self, site: "Site | None") -> int:
         """Return a new time."""
@@ -86,25 +88,35 @@ class Sanitizer:
             elif kind == _FREED:
                 (start,) = fields.numbers("Q")
                 self.released(start, fields.bytes().decode())
+            elif kind == _ACCESS:
+                self.copied(fields.numbers("QQ"), *fields.numbers("6Q"))  # type: ignore[arg-type]
             else:
-                self.copied(*fields.numbers("6Q"))
+                stream, number, operation = fields.numbers("3Q")
+                self.order.take(kind, stream, number, operation, fields.bytes().decode())
 
-    def copied(self, start: int, pitch: int, width: int, rows: int, source: int, source_pitch: int) -> None:
-        """Note a copy of rows, from the host or from other memory of the device."""
+    def copied(self, work: Work, start: int, pitch: int, width: int, rows: int, source: int, source_pitch: int) -> None:
+        """Note a copy or a fill of rows: what they hold, and races with work of other streams."""
         states = self.arena.shadow.bytes_written
+        self.begin_work(work, "a copy or a fill")
         for row in range(rows):
             first = start + row * pitch - self.arena.base
             other = source + row * source_pitch - self.arena.base
-            states[first : first + width] = states[other : other + width].copy() if source else WRITTEN
+            if source:
+                self.work_accesses(other, width, "read")
+            if start:
+                self.work_accesses(first, width, "write")
+                states[first : first + width] = states[other : other + width].copy() if source else WRITTEN
         if source and (
             allocation := next((each for each in self.allocations.values() if each.start <= start < each.start + each.size), None)
         ):
             allocation.written = False
 
     def packed(self) -> bytes:
-        """Return the reports, for the driver."""
+        """Return the reports, for the driver, and forget them."""
+        count = len(self.reports)
         parts = [text(part) for each in self.reports.values() for part in (each.text, json.dumps(each.fields()))]
-        return struct.pack("<I", len(self.reports)) + b"".join(parts)
+        self.reports = {}
+        return struct.pack("<I", count) + b"".join(parts)
 
     def is_written(self, start: int, size: int) -> bool:
         """Return whether something wrote all bytes of an allocation."""
@@ -119,16 +131,65 @@ class Sanitizer:
         if allocation is not None:
             allocation.written = False
 
+    # Work of streams
+
+    def begin_work(self, work: Work, what: str) -> None:
+        """Note that an operation of a stream begins. Reads that wait stay where another stream may write to them yet."""
+        self.begin = self.tick(None)
+        self.quiet = self.order.begin(work, what, self.begin)
+        if self.quiet < self.begin:
+            self.arena.shadow.settle()
+        else:
+            self.arena.shadow.drop()
+
+    def work_accesses(self, first: int, size: int, access: str) -> None:
+        """Note an access of a copy or a fill, and report a race with an operation of another stream."""
+        shadow = self.arena.shadow
+        grains = slice(first // shadow.grain, -(-(first + size) // shadow.grain))
+        others = [("writes", shadow.writes)] + ([("reads", shadow.reads), ("reads", shadow.other_reads)] if access == "write" else [])
+        for other, records in others if self.quiet < self.begin and "race" in self.checks else []:
+            before = records[grains]
+            candidates = np.flatnonzero((before >> 32) >= self.quiet)
+            racing = candidates[self.order.unordered(before[candidates] >> 32)]
+            if len(racing):
+                time = int(before[racing[0]]) >> 32
+                address = self.arena.base + (grains.start + int(racing[0])) * shadow.grain
+                self.report_streams(access, other, time, address)
+        now = self.tick(None)
+        if access == "write":
+            shadow.writes[grains] = now << 32 | THREAD
+            shadow.last_write = now
+        else:
+            shadow.other_reads[grains] = shadow.reads[grains]
+            shadow.reads[grains] = now << 32 | THREAD
+            shadow.last_read = now
+
+    def report_streams(self, access: str, other: str, time: int, address: int) -> None:
+        """Report a copy or a fill that races with an operation of another stream."""
+        owner = self.owner(address) or self.nearest(address)
+        what = f"0x{address:x}" if owner is None else f"byte {address - owner.start} of {owner.size}, allocated at {owner.place or '?'}"
+        detail = f"{what}; {self.order.describe(time)}, in another stream, {other} it, and nothing orders the two"
+        key = f"race between streams ({access} and {other[:-1]})", self.order.describe(time)
+        self.reports.setdefault(key, Report("race", key[0], self.order.describe(self.now), "", (), (), detail, threads={0}))
+
     # Launches
 
-    def launch(self, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: list[tuple[int, int]]) -> list[Report]:
+    def launch(
+        self,
+        module: "Module",
+        kernel: str,
+        launch: Launch,
+        checks: frozenset[str],
+        ranges: list[tuple[int, int]],
+        work: Work = (0, 0),
+    ) -> list[Report]:
         """Run a kernel with checks. `reports` has what was found, also if it raises an error."""
         from .checked import CheckedExecution, Watcher
 
         for start, size in ranges:
             if start not in self.allocations:  # it was allocated before the checks began
                 self.allocated(start, size, "", True)
-        self.checks, self.reports = checks, {}
+        self.checks = checks
         shadow = self.arena.shadow
         shadow.complete = all(self.is_written(start, size) for start, size in ranges)
         self.arena.set_ranges(ranges)
@@ -137,11 +198,10 @@ class Sanitizer:
         if grain < shadow.grain:
             shadow.reset(shadow.size, grain)
         self.program, self.configuration = program, launch
-        self.begin = self.quiet = self.tick(None)
+        self.begin_work(work, f"the kernel {kernel}")
         self.limits: dict[Any, tuple[int, int] | None] = {}
         self.names: list[tuple[str, str]] | None = None
         run(program, launch, self.arena, CheckedExecution)
-        shadow.drop()
         return list(self.reports.values())
 
     def value(self, offset: int) -> int:

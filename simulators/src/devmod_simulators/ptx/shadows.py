@@ -155,7 +155,8 @@ class Shadow:
     ) -> None:
         """Report the lanes whose access has no order with an earlier one."""
         quiet = execution.quiet(self)
-        candidates = ((before >> 32) >= quiet) & ((before & THREAD) != (record & THREAD))
+        candidates = (before >> 32) >= quiet
+        candidates &= ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
         if not candidates.any():
             return
         positions = np.flatnonzero(np.broadcast_to(candidates, (max(lanes.count, len(candidates)),)))

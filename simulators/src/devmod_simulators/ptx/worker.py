@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..drivers.worker_process import ARENA, LAUNCH, LOAD, PLACE, UNLOAD, Fields, serve, text
+from ..drivers.worker_process import ARENA, LAUNCH, LOAD, NOTES, PLACE, UNLOAD, Fields, serve, text
 from .columns import Launch
 from .errors import PtxError
 from .execution import run
@@ -33,6 +33,7 @@ class Worker:
             PLACE: self.place,
             UNLOAD: self.unload,
             LAUNCH: self.launch,
+            NOTES: self.notes,
         }
 
     def load(self, fields: Fields) -> bytes:
@@ -109,17 +110,26 @@ class Worker:
 
     def launch_with_checks(self, module: Module, kernel: str, launch: Launch, ranges: list[tuple[int, int]], fields: Fields) -> bytes:
         """Run a kernel with checks, and return the reports."""
+        sanitizer = self.noted(fields)
+        try:
+            sanitizer.launch(module, kernel, launch, sanitizer.checks, ranges, fields.numbers("QQ"))  # type: ignore[arg-type]
+        except PtxError as error:
+            error.fields = sanitizer.packed()
+            raise
+        return sanitizer.packed()
+
+    def noted(self, fields: Fields) -> "Sanitizer":
+        """Take the checks and the notes of a request."""
         from .sanitizer import Sanitizer
 
         self.sanitizer = self.sanitizer or Sanitizer(self.arena)
-        checks = frozenset(fields.bytes().decode().split(","))
+        self.sanitizer.checks = frozenset(fields.bytes().decode().split(","))
         self.sanitizer.take(Fields(fields.bytes()))
-        try:
-            self.sanitizer.launch(module, kernel, launch, checks, ranges)
-        except PtxError as error:
-            error.fields = self.sanitizer.packed()
-            raise
-        return self.sanitizer.packed()
+        return self.sanitizer
+
+    def notes(self, fields: Fields) -> bytes:
+        """Take notes without a launch."""
+        return self.noted(fields).packed()
 
 
 def main(arguments: list[str]) -> int:

@@ -322,10 +322,12 @@ void note_allocated(Block *block);
 /* Return the line that frees a block, for the note when it is gone. */
 const char *note_freeing(Block *block);
 void note_freed(uint64_t start, const char *where);
-/* Note rows that something wrote to the arena: what the host had, or other rows of the arena. */
-void note_written(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from, size_t from_pitch);
+/* Note that the operation that runs copies or fills rows. Addresses outside of the arena are the host's own. */
+void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from, size_t from_pitch);
 /* Append the checks and the notes to the request of a launch, if there are checks. */
 bool put_checks(Bytes *request);
+/* Send the notes without a launch, and print the reports. */
+void flush_notes(void);
 /* Print the reports in the response to it. */
 void take_reports(Bytes *response);
 /* Report the memory of an owner, or all, that the program did not free. */

@@ -10,9 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NOTE_ALLOCATED = 1, NOTE_FREED, NOTE_WRITTEN };
-
 static Bytes notes, reports;
+static struct { const Stream *stream; uint64_t number; } running;
 static __thread char place[512]; /* the line of Python that calls this thread's function */
 
 /* Return the reports so far, a line of JSON each, and forget them. */
@@ -59,7 +58,7 @@ static bool is_library(const char *file)
 void note_place(const char *function)
 {
     place[0] = 0;
-    if (strncmp(function, "cuMem", 5) || !is_checked(NULL))
+    if ((strncmp(function, "cuMem", 5) && strncmp(function, "cuLaunch", 8)) || !is_checked(NULL))
         return;
     if (!python.ready)
         find_python();
@@ -120,12 +119,36 @@ void note_freed(uint64_t start, const char *where)
     free((char *)where);
 }
 
-void note_written(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from, size_t from_pitch)
+void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op)
 {
-    if (!is_checked(NULL) || !arena_contains(address))
+    if (!is_checked("race"))
         return;
-    put_u32(&notes, NOTE_WRITTEN);
-    put_u64(&notes, address);
+    put_u32(&notes, kind);
+    put_u64(&notes, (uintptr_t)stream);
+    put_u64(&notes, number);
+    put_u64(&notes, (uintptr_t)op);
+    put_bytes(&notes, place, strlen(place));
+}
+
+void note_running(const Stream *stream, uint64_t number)
+{
+    running.stream = stream;
+    running.number = number;
+}
+
+static void put_running(Bytes *bytes)
+{
+    put_u64(bytes, (uintptr_t)running.stream);
+    put_u64(bytes, running.number);
+}
+
+void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from, size_t from_pitch)
+{
+    if (!is_checked(NULL))
+        return;
+    put_u32(&notes, NOTE_ACCESS);
+    put_running(&notes);
+    put_u64(&notes, arena_contains(address) ? address : 0);
     put_u64(&notes, pitch);
     put_u64(&notes, width);
     put_u64(&notes, rows);
@@ -140,8 +163,23 @@ bool put_checks(Bytes *request)
         return false;
     put_bytes(request, checks, strlen(checks));
     put_bytes(request, notes.data, notes.size);
+    put_running(request);
     notes.size = 0;
     return true;
+}
+
+void flush_notes(void)
+{
+    Bytes request = {0}, response = {0};
+    char *message = NULL;
+    if (!worker_started() || !notes.size)
+        return;
+    put_u32(&request, WORKER_NOTES);
+    if (put_checks(&request) && !worker_call(&request, &response, &message))
+        take_reports(&response);
+    free(message);
+    bytes_free(&request);
+    bytes_free(&response);
 }
 
 /* Print a report, and keep what a program reads of it. */
@@ -191,6 +229,7 @@ void standin_settle(void)
     for (int i = 0; i < DEVICES; i++)
         if (devices[i].primary && devices[i].primary->alive)
             context_run(devices[i].primary);
+    flush_notes();
     pthread_mutex_unlock(&big_lock);
 }
 
@@ -219,5 +258,6 @@ void note_leaks(const void *owner)
 
 __attribute__((destructor)) static void find_leaks(void)
 {
+    flush_notes();
     note_leaks(NULL);
 }

@@ -165,6 +165,15 @@ bool in_call(void);
 
 extern pthread_mutex_t big_lock;
 
+/* ---- notes.c: what checks need of the order of work -------------------------------------------------------------------------- */
+
+typedef enum { NOTE_ALLOCATED = 1, NOTE_FREED, NOTE_ACCESS, NOTE_WAITS, NOTE_QUEUED, NOTE_KNOWN } Note;
+
+/* Note that an operation waits for work of a stream, that it is queued there as `number`, or that the host knows the work up to `number` done. */
+void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op);
+/* Note which operation runs. */
+void note_running(const Stream *stream, uint64_t number);
+
 /* ---- worker.c: the interpreter's process ----------------------------------------------------------------------------------- */
 
 /* Bytes that grow: a request that is written, or a response that is read. */
@@ -183,7 +192,7 @@ uint64_t get_u64(Bytes *bytes);
 char *get_text(Bytes *bytes); /* the caller frees it */
 void bytes_free(Bytes *bytes);
 
-enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH };
+enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH, WORKER_NOTES };
 
 /* Send a request (its first field is the operation) and read the response into *response, behind status and message. Return the
  * status; *message (the caller frees it) is NULL with status 0. The worker is started if it is not there. */

@@ -238,7 +238,7 @@ uint32_t worker_generation(void)
 }
 
 /* The worker ends at the end of its requests; nothing waits for it, but no zombie stays. */
-__attribute__((destructor)) static void stop_worker(void)
+__attribute__((destructor(101))) static void stop_worker(void)
 {
     if (!worker)
         return;
