@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -46,7 +47,13 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
     return values
 
 
-def _run_with_checks(program: tuple[str, ...]) -> int:
+def run_with_checks(words: Sequence[str], checks: str) -> int:
+    """Run a command of devmod on the simulated GPU with checks, and return its exit code."""
+    os.environ.update(environment(checks=check_names([checks])))
+    return _run([sys.executable, "-m", "devmod", *words])
+
+
+def _run(program: Sequence[str]) -> int:
     """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "reports")
@@ -55,7 +62,7 @@ def _run_with_checks(program: tuple[str, ...]) -> int:
         except OSError as error:
             raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
         count = len(log.read_text().splitlines()) if log.exists() else 0
-    click.echo(f"devmod simulate: {count} report{'s' if count != 1 else ''}", err=True)
+    click.echo(f"devmod-simulators: {count} report{'s' if count != 1 else ''}", err=True)
     return process.returncode or int(count > 0)
 
 
@@ -90,8 +97,11 @@ def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, .
     The processes that COMMAND starts have the simulated devices too. NVRTC, nvJitLink, nvcc and Triton's ptxas give them PTX for cubins.
     Caches of compiled kernels are apart from those of GPUs. The exit code is that of COMMAND.
 
-    It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, races and the order of memory accesses, NVIDIA's libraries
+    It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, the order of memory accesses, NVIDIA's libraries
     such as cuBLAS, programs that use the CUDA runtime (PyTorch, CuPy, Warp), the last bits of approximations such as sin.approx.
+
+    --sanitize reports faults by source line and thread, and ends with 1 if there are any. It sees the paths that run, and no fault of the
+    memory model: a clean run is no proof.
     """
     checks = check_names([sanitize]) if sanitize is not None else ""
     try:
@@ -100,7 +110,7 @@ def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, .
         raise DeviceNotFoundError(str(error), kind="cuda") from error
     os.environ.update(values)
     if checks:
-        click.get_current_context().exit(_run_with_checks(program))
+        click.get_current_context().exit(_run(program))
     for each in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and COMMAND would too
         signal.signal(each, signal.SIG_DFL)
     sys.stdout.flush()

@@ -77,7 +77,7 @@ check(cuda.cuMemFree(x)), check(cuda.cuMemFree(y))
         "out of bounds (write): k.cu:5  y[i] = x[i] * 2;\n"
         "  block (3, 0, 0), thread (232, 0, 0): 4 bytes at y[1000]; y is float32[1000] of argument 2 ('y'), "
         f"allocated at app.py:{line(program, '# here')}\n"
-        "devmod simulate: 1 report\n"
+        "devmod-simulators: 1 report\n"
     )
 
 
@@ -96,7 +96,7 @@ check(cuda.cuCtxSynchronize())
         f"allocated at app.py:{line(program, '# x')}, freed at app.py:{line(program, '# freed')}\n"
         "  31 more threads at this line\n"
         f"leak: 128 bytes, allocated at app.py:{line(program, '# y')}\n"
-        "devmod simulate: 2 reports\n"
+        "devmod-simulators: 2 reports\n"
     )
 
 
@@ -125,7 +125,7 @@ check(cuda.cuCtxSynchronize())
 
 
 def test_without_faults_the_exit_status_is_the_commands(tmp_path: Path) -> None:
-    assert run(tmp_path, "sys.exit(3)", exits=3) == "devmod simulate: 0 reports\n"
+    assert run(tmp_path, "sys.exit(3)", exits=3) == "devmod-simulators: 0 reports\n"
 
 
 def test_an_unknown_check(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
+from importlib import import_module
+from importlib.util import find_spec
 from shlex import quote
 from typing import Any
 
@@ -137,8 +136,8 @@ def command(
 
 
 def _run_with_checks(context: click.Context, checks: str) -> int:
-    """Run this command again below `devmod simulate --sanitize`, with the cuda candidate, and return its exit status."""
-    if importlib.util.find_spec("devmod_simulators") is None:
+    """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its exit status."""
+    if find_spec("devmod_simulators") is None:
         raise DevmodError(not_installed("--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"))
     words = [context.params["file"], context.params["function"], *context.params["arguments"], "--device", "cuda"]
     for parameter in context.command.params:
@@ -146,9 +145,7 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
         if isinstance(parameter, click.Option) and parameter.name not in ("sanitize", "device") and value not in (None, False):
             for each in value if isinstance(value, tuple) else [value]:
                 words += parameter.opts[-1:] if each is True else [parameter.opts[-1], str(each)]
-    devmod = [sys.executable, "-m", "devmod"]
-    command = [*devmod, "simulate", f"--sanitize={checks}", "--", *devmod, "run", *words]
-    return subprocess.run(command, check=False).returncode  # noqa: S603  # this Python, and the words that the user gave
+    return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
 
 
 def _advice(file: str, function: str, end: End, guard: bool) -> str:
