@@ -18,9 +18,9 @@ from .ops_warp import Warps
 from .origins import UNKNOWN, origins_of
 from .poison import Poison
 from .program import Block, Code, Leave, Program
-from .ptx_types import S64, Address, Array, DType, Register
-from .reports import counted, source_of, type_of
-from .sanitizer import Sanitizer
+from .ptx_types import S64, Address, Array, Register
+from .reports import counted, source_of, type_of, width_of
+from .sanitizer import Detail, Sanitizer
 from .shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def program_grain(program: "Program", space: str) -> int:
             if parts[0] in ("st", "atom", "red") and (
                 space in instruction.opcode or not {"global", "shared", "local", "param"} & set(parts)
             ):
-                width = int("".join(filter(str.isdigit, type_of(instruction))) or 8) // 8
+                width = width_of(type_of(instruction))
                 width *= next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
                 result = min(result, max(width, 1))
             elif parts[0] in ("cp", "stmatrix", "wmma", "mbarrier", "sust"):
@@ -315,102 +315,78 @@ class CheckedExecution(Execution):
         sizes = {"shared": self.shared.size, "local": self.local.size, "parameter": self.parameters.size}
         limits = self.limits(space, sizes.get(space, 0))
         kind = {"bounds": "out of bounds", "align": "misaligned"}[check]
-        name, index = "", None
         origin = next((name for kind_, name in site.origins if kind_ in (space, {"global": "const"}.get(space))), "")
         if limits and origin and space != "local":
-            detail, name, index = sanitizer.variable(space, origin, address, size, type_of(site.instruction), limits)
+            detail = sanitizer.variable(space, origin, address, size, type_of(site.instruction), limits)
         elif space == "global":
             freed = sanitizer.freed_at(address)
             if freed is not None and check == "bounds":
                 check, kind = "free", "use after free"
             owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
-            detail, name, index = sanitizer.describe(site, address, size, owner)
+            detail = sanitizer.describe(site, address, size, owner)
         else:
-            detail = f"{counted(size)} at byte {address} of {limits[1]} bytes of {space} memory"
+            detail = f"{counted(size)} at byte {address} of {limits[1]} bytes of {space} memory", "", None
         if check == "align":
-            detail = f"{detail}; 0x{address:x} is no multiple of {size}"
+            detail = f"{detail[0]}; 0x{address:x} is no multiple of {size}", *detail[1:]
         if check in sanitizer.checks or check == "bounds":
-            sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, detail, name, index)
+            sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, *detail)
 
     # Accesses and their order
 
-    def touch(
-        self,
-        memory: Any,
-        shadow: Shadow | None,
-        lanes: Lanes,
-        whole: Array,
-        size: int,
-        dtype: DType,
-        access: str,
-        bad: Array | None,
-        view: Array,
-        index: Array,
-    ) -> None:
-        """Note an access: races, and for the values that nothing wrote."""
-        site = self.site
-        if shadow is None or site is None:
-            return
+    def touch(self, each: Touched, bad: Array | None) -> None:
+        """Note an access, of the lanes that are not out of bounds: for races, and for the values that nothing wrote."""
+        site, shadow, lanes = self.site, each.memory, each.lanes
         if bad is not None:
             good = np.flatnonzero(~np.broadcast_to(bad, (lanes.count,)))
-            lanes, whole, index = (
-                lanes.select(good, []),
-                np.broadcast_to(whole, (lanes.count,))[good],
-                np.broadcast_to(index, (lanes.count,))[good],
-            )
-            if not len(good):
-                return
-        self.touched.append(Touched(shadow, lanes, whole, dtype, size // dtype.itemsize, access))
-        if "race" not in self.sanitizer.checks or memory is self.local:
+            each.index, each.place = (np.broadcast_to(some, (lanes.count,))[good] for some in (each.index, each.place))
+            each.lanes = lanes = lanes.select(good, [])
+        if site is None or not lanes.count:
+            return
+        self.touched.append(each)
+        if "race" not in self.sanitizer.checks or shadow is self.local.shadow:
             return
         strong = site.strong
-        if memory is self.shared:
+        if not shadow.is_global:
             if site.volatile and "volatile" in self.sanitizer.checks:
                 self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
             strong = site.root in ("atom", "red", "mbarrier") or (strong and (site.loops or site.root == "st"))
-        for part in shadow.grains(whole, dtype, size):
-            if access == "read":
+        self.access = each
+        for part in shadow.grains(each.index, each.dtype, each.count * each.dtype.itemsize):
+            if each.access == "read":
                 shadow.read(self, lanes, part, strong)
             else:
-                self.values = (lanes, view, index)
-                shadow.write(self, lanes, part, strong, access, self.same if site.values else None)
+                shadow.write(self, lanes, part, strong, each.access)
+
+    def stored(self, positions: Array) -> list[Array]:
+        """Return the bits that lanes store, which may be a part of the lanes of the step; none if they are not known."""
+        whole, lanes = self.lanes, self.access.lanes
+        if lanes is not whole:
+            places = lanes.index[positions] if lanes.index is not None else positions
+            positions = places if whole.index is None else np.searchsorted(whole.index, places)
+        values = [np.broadcast_to(source(whole), (whole.count,))[positions] for source in self.site.values] if self.site is not None else []
+        return [value.view(f"u{value.itemsize}") for value in values]
 
     def same(self, positions: Array) -> Array:
         """Return whether memory has the values already that lanes store."""
-        lanes, view, index = self.values
-        assert self.site is not None
-        result = np.ones(len(positions), bool)
-        for number, source in enumerate(self.site.values):
-            value, old = self.stored(source, lanes, positions), view[number:][np.broadcast_to(index, (lanes.count,))[positions]]
-            result &= value.view(f"u{value.itemsize}") == old.view(f"u{old.itemsize}")
-        return result
-
-    def stored(self, source: Source, lanes: Lanes, positions: Array) -> Array:
-        """Return the values that lanes store; they may be a part of those that the step has."""
-        whole = self.lanes
-        value = source(whole)
-        if len(value) > 1 and lanes is not whole:
-            places = lanes.index[positions] if lanes.index is not None else positions
-            positions = places if whole.index is None else np.searchsorted(whole.index, places)
-        return np.broadcast_to(value, (whole.count,))[positions] if len(value) > 1 else np.repeat(value, len(positions))
+        places = np.broadcast_to(self.access.place, (self.access.lanes.count,))[positions]
+        values = self.stored(positions)
+        equal = [value == self.access.view[number:][places].view(value.dtype) for number, value in enumerate(values)]
+        return np.all(equal, axis=0) if values else np.zeros(len(positions), bool)
 
     def differ(self, lost: Array, won: Array) -> Array:
         """Return whether lanes of one store have other values than those that come later at their element."""
-        lanes, _, _ = self.values
-        result = np.zeros(len(lost), bool)
-        for source in self.site.values if self.site is not None else []:
-            first, second = self.stored(source, lanes, lost), self.stored(source, lanes, won)
-            result |= first.view(f"u{first.itemsize}") != second.view(f"u{second.itemsize}")
-        return result
+        values = [first != second for first, second in zip(self.stored(lost), self.stored(won), strict=True)]
+        return np.any(values, axis=0) if values else np.zeros(len(lost), bool)
+
+    def places(self, lanes: Lanes, positions: Array, before: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Return the times of records, block and warp of lanes, the warps of the records, and which are of the same block."""
+        block, thread = np.divmod(before & THREAD, self.threads)
+        own, inner = (np.broadcast_to(lanes.column(name), (lanes.count,))[positions] for name in ("block", "thread"))
+        return before >> 32, own, inner >> 5, thread >> 5, block == own + self.blocks.start
 
     def unordered(self, lanes: Lanes, positions: Array, before: Array) -> Array:
         """Return whether each lane at `positions` has no order with an earlier access."""
-        time = before >> 32
-        block, thread = np.divmod(before & THREAD, self.threads)
-        own = np.broadcast_to(lanes.column("block"), (lanes.count,))[positions]
-        warp = np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions] >> 5
-        other = np.minimum(thread >> 5, self.warps_per_block - 1)
-        inside = block == own + self.blocks.start
+        time, own, warp, other, inside = self.places(lanes, positions, before)
         known = np.where(warp == other, self.warp_sync[lanes.lanes[positions]], self.know[own, warp, other])
         result = np.asarray(time >= np.where(inside, known, self.seen[own]))
         earlier = time < self.sanitizer.begin
@@ -420,13 +396,9 @@ class CheckedExecution(Execution):
 
     def acquire(self, lanes: Lanes, positions: Array, before: Array) -> None:
         """Let lanes know what came before the atomic accesses whose values they have read."""
-        time = before >> 32
-        block, thread = np.divmod(before & THREAD, self.threads)
-        own = np.broadcast_to(lanes.column("block"), (lanes.count,))[positions]
-        warp = np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions] >> 5
-        inside = block == own + self.blocks.start
+        time, own, warp, other, inside = self.places(lanes, positions, before)
         np.maximum.at(self.seen, own[~inside], time[~inside])
-        own, warp, other, time = own[inside], warp[inside], (thread >> 5)[inside], time[inside]
+        time, own, warp, other = (each[inside] for each in (time, own, warp, other))
         np.maximum.at(self.know, (own, warp), self.know[own, other])
         np.maximum.at(self.know, (own, warp, other), time)
         same = warp == other
@@ -460,7 +432,7 @@ class CheckedExecution(Execution):
         title += f" ({kind} and {other.split()[0][:-1]})"
         self.sanitizer.report(self, "race", title, site, numbers[order], detail, name, number)
 
-    def element(self, site: Site, offset: int, shadow: Shadow) -> tuple[str, str, int | None]:
+    def element(self, site: Site, offset: int, shadow: Shadow) -> Detail:
         """Return an element of a memory in words, the name of its array and its index."""
         sanitizer = self.sanitizer
         if shadow is sanitizer.arena.shadow:

@@ -228,11 +228,10 @@ class Poison:
     def load(self, site: "Site", each: Touched) -> None:
         """Mark the registers of lanes that have loaded bytes that nothing wrote."""
         size = each.dtype.itemsize
-        written = int.from_bytes(bytes([WRITTEN]) * size, "little")
         view = each.memory.bytes_written.view(each.dtype)
         for number, register in enumerate(site.targets):
             states = view.take(each.index + number if number else each.index)
-            if register is None or (states == written).all():
+            if register is None or not states.any():
                 continue
             table = states.view(U8).reshape(-1, size)
             bits = np.where(table == WRITTEN, U8.type(0), U8.type(255)).reshape(-1).view(each.dtype).astype(U64)
@@ -257,16 +256,14 @@ class Poison:
         each.memory.changed, each.memory.complete = True, False
         if each.memory.is_global and lanes.frame.poison:
             execution: Any = lanes.frame.execution
-            execution.sanitizer.doubt(each)
+            execution.sanitizer.doubt(execution.arena.base + int(each.index.flat[0]) * size)
 
     def update(self, site: "Site", each: Touched) -> None:
         """Report atomic updates of bytes that nothing wrote."""
         if "exch" in site.instruction.opcode:
             return
         size = each.dtype.itemsize
-        written = int.from_bytes(bytes([WRITTEN]) * size, "little")
-        states = each.memory.bytes_written.view(UNSIGNED[size]).take(each.index)
-        bad = states != written
+        bad = each.memory.bytes_written.view(UNSIGNED[size]).take(each.index) != WRITTEN
         if bad.any():
             lanes = each.lanes
             execution: Any = lanes.frame.execution

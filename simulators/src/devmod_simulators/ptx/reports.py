@@ -101,6 +101,11 @@ def type_of(instruction: "Instruction") -> str:
     return f"{_LETTERS[kind[0]]}{kind[1:]}"
 
 
+def width_of(kind: str) -> int:
+    """Return the bytes of an element type."""
+    return int("".join(filter(str.isdigit, kind)) or 8) // 8
+
+
 def name_of(symbol: str) -> str:
     """Return the name of a variable without the function that it is in: `s` of `_ZZ1kE1s`."""
     for found in re.finditer(r"\d+", symbol if symbol.startswith("_Z") else ""):

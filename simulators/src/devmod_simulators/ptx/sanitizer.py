@@ -1,5 +1,6 @@
 """The checks of launches: the state that outlives a launch, and the reports."""
 
+import bisect
 import json
 import struct
 from dataclasses import dataclass
@@ -11,18 +12,18 @@ from ..drivers.worker_process import Fields, text
 from .columns import Launch
 from .execution import run
 from .memory import Arena
-from .reports import Report, counted, name_of, parameters_of, source_of, type_of
-from .shadows import THREAD, WRITTEN, ShadowArena, Touched
+from .reports import Report, counted, name_of, parameters_of, source_of, type_of, width_of
+from .shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena
 from .streams import Order, Work
 
 if TYPE_CHECKING:
     from .checked import CheckedExecution, Site
     from .module import Module
 
-#: The names of the checks that a user turns on. Two options are names too: copies of unwritten bytes to global memory are faults
-#: ("copies", with init), and volatile accesses of a warp have the order of the program ("volatile", with race).
-CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
-OPTIONS = ("copies", "volatile")
+#: A place in memory in words, the name of its array, and the index.
+Detail = tuple[str, str, int | None]
+#: The largest allocation whose bytes are followed until something writes them.
+_FOLLOWED = 1 << 28
 _ALLOCATED, _FREED, _ACCESS = 1, 2, 3
 #: The most reports of a launch.
 _MOST = 64
@@ -62,14 +63,17 @@ class Sanitizer:
 
     def allocated(self, start: int, size: int, place: str, written: bool) -> None:
         """Note an allocation. What the host may write to itself counts as written."""
-        self.allocations[start] = Allocation(start, size, place)
-        self.written(start, size, WRITTEN if written else 0)
+        self.allocations[start] = Allocation(start, size, place, written=written or size > _FOLLOWED)
+        if not self.allocations[start].written:
+            self.written(start, size, UNWRITTEN)
 
     def released(self, start: int, place: str) -> None:
         """Note that memory was freed."""
         allocation = self.allocations.pop(start, None)
         if allocation is not None:
             allocation.freed = place
+            if not allocation.written:
+                self.written(start, allocation.size)
             self.freed.append(allocation)
             del self.freed[:-1000]
 
@@ -106,10 +110,8 @@ class Sanitizer:
             if start:
                 self.work_accesses(first, width, "write")
                 states[first : first + width] = states[other : other + width].copy() if source else WRITTEN
-        if source and (
-            allocation := next((each for each in self.allocations.values() if each.start <= start < each.start + each.size), None)
-        ):
-            allocation.written = False
+        if source and start:
+            self.doubt(start)
 
     def packed(self) -> bytes:
         """Return the reports, for the driver, and forget them."""
@@ -122,14 +124,13 @@ class Sanitizer:
         """Return whether something wrote all bytes of an allocation."""
         allocation = self.allocations[start]
         first = start - self.arena.base
-        allocation.written = allocation.written or bool((self.arena.shadow.bytes_written[first : first + size] == WRITTEN).all())
+        allocation.written = allocation.written or not self.arena.shadow.bytes_written[first : first + size].any()
         return allocation.written
 
-    def doubt(self, each: Touched) -> None:
+    def doubt(self, address: int) -> None:
         """Note that an allocation may have bytes again that nothing wrote."""
-        allocation = self.owner(self.arena.base + int(each.index.flat[0]) * each.dtype.itemsize)
-        if allocation is not None:
-            allocation.written = False
+        for each in self.allocations.values():
+            each.written &= not each.start <= address < each.start + each.size
 
     # Work of streams
 
@@ -146,7 +147,7 @@ class Sanitizer:
         """Note an access of a copy or a fill, and report a race with an operation of another stream."""
         shadow = self.arena.shadow
         grains = slice(first // shadow.grain, -(-(first + size) // shadow.grain))
-        others = [("writes", shadow.writes)] + ([("reads", shadow.reads), ("reads", shadow.other_reads)] if access == "write" else [])
+        others = [("writes", shadow.writes), ("reads", shadow.reads), ("reads", shadow.other_reads)][: 3 if access == "write" else 1]
         for other, records in others if self.quiet < self.begin and "race" in self.checks else []:
             before = records[grains]
             candidates = np.flatnonzero((before >> 32) >= self.quiet)
@@ -175,13 +176,7 @@ class Sanitizer:
     # Launches
 
     def launch(
-        self,
-        module: "Module",
-        kernel: str,
-        launch: Launch,
-        checks: frozenset[str],
-        ranges: list[tuple[int, int]],
-        work: Work = (0, 0),
+        self, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: list[tuple[int, int]], work: Work = (0, 0)
     ) -> list[Report]:
         """Run a kernel with checks. `reports` has what was found, also if it raises an error."""
         from .checked import CheckedExecution, Watcher
@@ -211,12 +206,8 @@ class Sanitizer:
     def owner(self, address: int) -> Allocation | None:
         """Return the allocation that an address is in."""
         arena = self.arena
-        place = (
-            int(np.searchsorted(arena.start_array, np.uint64(address), side="right")) - 1 if arena.starts and 0 <= address < 2**63 else -1
-        )
-        if place >= 0 and address < arena.ends[place]:
-            return self.allocations.get(arena.starts[place])
-        return None
+        place = bisect.bisect_right(arena.starts, address) - 1
+        return self.allocations.get(arena.starts[place]) if place >= 0 and address < arena.ends[place] else None
 
     def freed_at(self, address: int) -> Allocation | None:
         """Return the allocation that an address was in before it was freed."""
@@ -238,40 +229,26 @@ class Sanitizer:
 
     def nearest(self, address: int) -> Allocation | None:
         """Return the allocation that is next to an address."""
-        return min(
-            self.allocations.values(), key=lambda each: max(each.start - address, address - each.start - each.size + 1, 0), default=None
-        )
+        gap = lambda each: max(each.start - address, address - each.start - each.size + 1)  # noqa: E731
+        return min(self.allocations.values(), key=gap, default=None)
 
-    def describe(self, site: "Site", address: int, size: int, allocation: Allocation | None) -> tuple[str, str, int | None]:
+    def describe(self, site: "Site", address: int, size: int, allocation: Allocation | None) -> Detail:
         """Return the memory at an address in words, the argument's name, and the index."""
         if allocation is None:
             return f"{counted(size)} at 0x{address:x}; there is no allocation", "", None
-        found = self.argument_of(allocation)
-        kind = type_of(site.instruction)
-        number, name, declared, start = found or (0, "", "", allocation.start)
-        kind = declared or kind
-        width = int("".join(filter(str.isdigit, kind)) or 8) // 8
+        number, name, declared, start = self.argument_of(allocation) or (0, "", "", allocation.start)
+        kind = declared or type_of(site.instruction)
+        width = width_of(kind)
         index = (address - start) // width
         known = name or (f"argument {number}" if number else "the allocation")
         what = f"{counted(size)} at {known}[{index}]; {known} {'was' if allocation.freed is not None else 'is'} "
         what += f"{kind}[{(allocation.start + allocation.size - start) // width}]"
-        if name:
-            what += f" of argument {number} ('{name}')"
+        what += f" of argument {number} ('{name}')" if name else ""
         what += f", allocated at {allocation.place}" if allocation.place else ""
         what += f", freed at {allocation.freed}" if allocation.freed else ""
         return what, name, index
 
-    def report(
-        self,
-        execution: "CheckedExecution",
-        check: str,
-        kind: str,
-        site: "Site",
-        lanes: Any,
-        detail: str,
-        argument: str = "",
-        index: int | None = None,
-    ) -> None:
+    def report(self, execution: "CheckedExecution", check: str, kind: str, site: "Site", lanes: Any, *detail: Any) -> None:
         """Note a fault of lanes, the first of which has the detail."""
         line = self.program.module.text.source(site.instruction)
         key = (kind, f"{line}" if line[1] else f"PTX {site.instruction.line}")
@@ -282,11 +259,12 @@ class Sanitizer:
         elif len(self.reports) < _MOST:
             block, thread = execution.where(int(lanes[0]))
             source = source_of(self.program.module, site.instruction)
-            self.reports[key] = Report(check, kind, source, self.program.name, block, thread, detail, argument, index, threads)
+            self.reports[key] = Report(check, kind, source, self.program.name, block, thread, *detail)
+            self.reports[key].threads = threads
 
-    def variable(self, space: str, name: str, offset: int, size: int, kind: str, limits: tuple[int, int]) -> tuple[str, str, int]:
+    def variable(self, space: str, name: str, offset: int, size: int, kind: str, limits: tuple[int, int]) -> Detail:
         """Return a place in a variable in words."""
         shown = name_of(name)
-        width = int("".join(filter(str.isdigit, kind)) or 8) // 8
+        width = width_of(kind)
         index = (offset - limits[0]) // width
         return f"{counted(size)} at {shown}[{index}]; {shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory", shown, index

@@ -4,6 +4,7 @@ A record has a time in its high 32 bits and a thread of the launch in its low on
 """
 
 import mmap
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,8 @@ _PENDING = 1 << 22
 #: How often a memory is looked up for bytes that nothing wrote.
 _TRIES = 16
 _NO_RESERVE = 0x4000  # Python 3.13 has the name mmap.MAP_NORESERVE
-#: What a byte of memory holds: nothing that was written, a written value, one that was computed of a value that nothing wrote.
-UNWRITTEN, WRITTEN, COMPUTED = 0, 1, 2
+#: What a byte of memory holds: a written value, nothing that was written, a value that was computed of one that nothing wrote.
+WRITTEN, UNWRITTEN, COMPUTED = 0, 1, 2
 
 
 def sparse(count: int, dtype: DType) -> Array:
@@ -34,11 +35,18 @@ def sparse(count: int, dtype: DType) -> Array:
     return np.frombuffer(mmap.mmap(-1, count * dtype.itemsize, flags=flags), dtype)
 
 
+@dataclass
 class Touched:
-    """An access of the step that runs: its lanes, the elements of each, by their indices in the whole memory, and those out of bounds."""
+    """An access of the step that runs: its lanes, the elements of each in the whole memory, and in the view that the step has."""
 
-    def __init__(self, memory: "Shadow", lanes: "Lanes", index: Array, dtype: DType, count: int, access: str) -> None:
-        self.memory, self.lanes, self.index, self.dtype, self.count, self.access = memory, lanes, index, dtype, count, access
+    memory: "Shadow"
+    lanes: "Lanes"
+    index: Array
+    dtype: DType
+    count: int
+    access: str
+    view: Array
+    place: Array
 
 
 class Shadow:
@@ -49,6 +57,8 @@ class Shadow:
         self.is_global = rows is None
         self.rows = rows  # the bytes of a piece and those that a kernel may access
         self.bytes_written = sparse(size, U8)
+        if rows is not None:
+            self.bytes_written[:] = UNWRITTEN
         self.changed, self.tries = True, 0
         self.complete = False
         self.reset(size, grain)
@@ -59,7 +69,7 @@ class Shadow:
             return self.complete
         self.changed, self.tries = False, self.tries + 1
         stride, size = self.rows
-        self.complete = bool((self.bytes_written.reshape(-1, stride)[:-1, :size] == WRITTEN).all())
+        self.complete = not self.bytes_written.reshape(-1, stride)[:-1, :size].any()
         return self.complete
 
     def mark(self, each: Touched) -> None:
@@ -68,9 +78,8 @@ class Shadow:
             return
         self.changed = True
         view = self.bytes_written.view(each.dtype)
-        written = each.dtype.type(int.from_bytes(bytes([WRITTEN]) * each.dtype.itemsize, "little"))
         for number in range(each.count):
-            view[each.index + number if number else each.index] = written
+            view[each.index + number if number else each.index] = WRITTEN
 
     def reset(self, size: int, grain: int) -> None:
         """Forget the accesses."""
@@ -107,7 +116,7 @@ class Shadow:
         now = self.sanitizer.tick(execution.site)
         record = lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0))
         if self.last_write >= execution.quiet(self):
-            self.compare(execution, lanes, self.writes.take(index), index, record, "read", "writes")
+            self.compare(execution, lanes, self.writes.take(index), index, record, "read", execution.same)
         self.last_read = now
         if len(index) < len(record):
             index = np.repeat(index, len(record))
@@ -116,18 +125,18 @@ class Shadow:
         if self.pending_size > _PENDING:
             self.settle()
 
-    def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str, same: Any) -> None:
-        """Note a write of an element by each lane; `same` tells for positions of lanes whether memory has their values already."""
+    def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str) -> None:
+        """Note a write of an element by each lane."""
         self.settle()
         now = self.sanitizer.tick(execution.site)
         record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
         index = lanes.spread(index)
         quiet = execution.quiet(self)
         if self.last_write >= quiet:
-            self.compare(execution, lanes, self.writes.take(index), index, record, access, "writes", same)
+            self.compare(execution, lanes, self.writes.take(index), index, record, access, execution.same)
         if self.last_read >= quiet:
             for reads in (self.reads, self.other_reads):
-                self.compare(execution, lanes, reads.take(index), index, record, access, "reads", same)
+                self.compare(execution, lanes, reads.take(index), index, record, access, None)
         self.writes[index] = record
         self.last_write = now
         if strong:
@@ -137,39 +146,29 @@ class Shadow:
         winners = self.writes.take(index)
         lost = np.flatnonzero(winners != record)
         if len(lost):
-            won = np.searchsorted(record, winners[lost])
-            lost, won = lost[execution.differ(lost, won)], won[execution.differ(lost, won)]
+            lost = lost[execution.differ(lost, np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1))]
             if len(lost):
                 execution.race(lanes, lost, index[lost], winners[lost], access, "writes", self)
 
     def compare(
-        self,
-        execution: "CheckedExecution",
-        lanes: "Lanes",
-        before: Array,
-        index: Array,
-        record: Array,
-        access: str,
-        other: str,
-        same: Any = None,
+        self, execution: "CheckedExecution", lanes: "Lanes", before: Array, index: Array, record: Array, access: str, same: Any
     ) -> None:
-        """Report the lanes whose access has no order with an earlier one."""
-        quiet = execution.quiet(self)
-        candidates = (before >> 32) >= quiet
-        candidates &= ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
+        """Report the lanes whose access has no order with an earlier one; `same` is None against reads."""
+        quiet, other = execution.quiet(self), "writes" if same else "reads"
+        others = ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
+        candidates = ((before >> 32) >= quiet) & others
         if not candidates.any():
             return
-        positions = np.flatnonzero(np.broadcast_to(candidates, (max(lanes.count, len(candidates)),)))
-        before, index = np.broadcast_to(before, (lanes.count,))[positions], np.broadcast_to(index, (lanes.count,))[positions]
-        record = np.broadcast_to(record, (lanes.count,))[positions]
+        positions = np.flatnonzero(np.broadcast_to(candidates, (lanes.count,)))
+        before, index, record = (np.broadcast_to(each, (lanes.count,))[positions] for each in (before, index, record))
         both = (before & record & STRONG) != 0
         if not self.is_global and execution.site is not None and execution.site.volatile:
             # Volatile accesses of one warp are no order: the lanes of a warp do not run in step.
             both &= ((before & THREAD) % execution.threads) >> 5 != np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions] >> 5
-        if both.any() and other == "writes":
+        if both.any() and same:
             execution.acquire(lanes, positions[both], before[both])
         racing = ~both & execution.unordered(lanes, positions, before)
-        if same is not None and racing.any() and other == "writes":
+        if same and access != "read" and racing.any():
             racing[racing] = ~same(positions[racing])
         if racing.any():
             execution.race(lanes, positions[racing], index[racing], before[racing], access, other, self)
@@ -216,7 +215,8 @@ class ShadowLanes(LaneMemory):
         if bad is not None:
             index = np.where(bad, (len(self.bytes) - self.stride) // dtype.itemsize, index)
         whole = index + step // dtype.itemsize if step > 0 else index
-        execution.touch(self, self.shadow, lanes, whole, size, dtype, access, bad, view, index)
+        if self.shadow is not None:
+            execution.touch(Touched(self.shadow, lanes, whole, dtype, size // dtype.itemsize, access, view, index), bad)
         return view, index
 
 
@@ -256,8 +256,8 @@ class ShadowArena(Arena):
             view = self.view(dtype)
         else:
             view, index = super().locate(lanes, address, size, dtype, access, step)
-        whole_index = index + step // dtype.itemsize if step > 0 else index
-        execution.touch(self, self.shadow, lanes, whole_index, size, dtype, access, bad, view, index)
+        touched = index + step // dtype.itemsize if step > 0 else index
+        execution.touch(Touched(self.shadow, lanes, touched, dtype, size // dtype.itemsize, access, view, index), bad)
         return view, index
 
     def inside(self, low: int, high: int) -> bool:
@@ -267,9 +267,7 @@ class ShadowArena(Arena):
     def outside(self, address: Array, size: int, limits: tuple[int, int] | None) -> Array:
         """Return whether each address is outside of its limits, or of all ranges."""
         if limits:
-            return (
-                (address < np.uint64(max(limits[0], 0))) | (address + np.uint64(size) > np.uint64(limits[1])) | (address > np.uint64(2**63))
-            )
+            return np.asarray((address < np.uint64(limits[0])) | (address > np.uint64(max(limits[1] - size, 0))))
         if not self.starts:
             return np.ones(len(address), bool)
         place = np.searchsorted(self.start_array, address, side="right").astype(S64) - 1
