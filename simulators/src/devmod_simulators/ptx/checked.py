@@ -74,18 +74,15 @@ class Watcher:
         """Note the blocks after operations of a warp or a cluster, and the instructions in loops."""
         kinds = (WarpOperation, ClusterBarrier)
         code.after = {block.next: type(block.end) for block in code.blocks if isinstance(block.end, kinds)}
+        reached = {block.number: reach(code, block.number) for block in code.blocks}
         for block in code.blocks:
             sites = [self.sites[id(each)] for each in block.instructions if id(each) in self.sites]
-            if any(site.strong for site in sites):
-                reached = reach(code, block.number)
-                for site in sites:
-                    site.loops = block.number in reached
-        for block in code.blocks:
+            for site in sites:
+                site.loops = block.number in reached[block.number]
             if isinstance(block.end, WarpOperation):
                 # What only lanes that have passed it run: the blocks behind it from which nothing leads back to it.
                 leaves = {each.number for each in code.blocks if isinstance(each.end, Leave) and not each.steps}
-                behind = reach(code, block.number) - leaves
-                code.behind[block.number] = {each for each in behind if block.number not in reach(code, each)}
+                code.behind[block.number] = {each for each in reached[block.number] - leaves if block.number not in reached[each]}
 
     def step(self, decoder: Decoder, step: Step) -> Step:
         """Return a step that tells its execution which instruction it is, and follows values that nothing wrote."""
