@@ -740,3 +740,32 @@ __global__ void k(half *a, half *b, float *c) {
 __global__ void k(float *y) {
     if (y[threadIdx.x] > 5) printf("%f\n", y[threadIdx.x]);
 }
+@ - a loop around a comparing exchange | 4 64 | f1
+__global__ void k(float *sum) {
+    int *bits = (int *)sum, old = *bits, assumed;
+    do {
+        assumed = old;
+        old = atomicCAS(bits, assumed, __float_as_int(__int_as_float(assumed) + threadIdx.x));
+    } while (old != assumed);
+}
+@ - a bulk copy with a barrier | 1 32 | f64
+#include <cuda/barrier>
+#include <cuda/ptx>
+__global__ void k(float *y) {
+    __shared__ alignas(16) float s[64];
+    __shared__ cuda::barrier<cuda::thread_scope_block> b;
+    if (threadIdx.x == 0) {
+        init(&b, 32);
+        cuda::device::experimental::fence_proxy_async_shared_cta();
+    }
+    __syncthreads();
+    cuda::barrier<cuda::thread_scope_block>::arrival_token token;
+    if (threadIdx.x == 0) {
+        cuda::memcpy_async(s, y, cuda::aligned_size_t<16>(256), b);
+        token = b.arrive();
+    } else {
+        token = b.arrive();
+    }
+    b.wait(cuda::std::move(token));
+    y[threadIdx.x] = s[63 - threadIdx.x] + 1;
+}

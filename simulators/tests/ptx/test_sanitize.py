@@ -67,8 +67,8 @@ def cases(name: str) -> list[Any]:
 @pytest.mark.row("R49")
 @pytest.mark.volume_but(
     "bounds off by one", "bounds a shared array and its neighbour", "bounds a jump into another array", "align four elements", "free a read",
-    "race a missing barrier", "race a missing second barrier in a loop", "race a histogram in global memory", "sync a barrier in a branch of threads", "sync a shuffle in a branch",
-    "init a branch",
+    "race a missing barrier", "race a missing second barrier in a loop", "race a histogram in global memory",
+    "sync a barrier in a branch of threads", "sync a shuffle in a branch", "init a branch",
 )  # fmt: skip
 @pytest.mark.parametrize("case", cases("faults.cu"))
 def test_a_fault_is_found(case: Case) -> None:
@@ -84,8 +84,9 @@ def test_a_fault_is_found(case: Case) -> None:
 
 
 @pytest.mark.volume_but(
-    "- one of two arrays by a condition", "- a barrier", "- two buffers in a loop", "- an early exit before a barrier", "- named barriers, producer and consumer",
-    "- a reduction with shuffles", "- the last block", "- a padded struct", "- the chosen of two values", "- a tile beyond the edge", "- an early exit before a shuffle",
+    "- one of two arrays by a condition", "- a barrier", "- two buffers in a loop", "- an early exit before a barrier",
+    "- named barriers, producer and consumer", "- a reduction with shuffles", "- the last block", "- a padded struct",
+    "- the chosen of two values", "- a tile beyond the edge", "- an early exit before a shuffle",
 )  # fmt: skip
 @pytest.mark.parametrize("case", cases("innocents.cu"))
 def test_no_innocent_is_accused(case: Case) -> None:

@@ -26,7 +26,8 @@ from .shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
 if TYPE_CHECKING:
     from .barriers import Barrier
 
-_MEMORY = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier", "tex", "suld", "sust", "sured", "tld4", "call"}
+_PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
+_MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
 #: Loads of these kinds may wait for another thread's store.
 _STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
 
@@ -41,9 +42,12 @@ class Site:
         self.strong = self.root in ("atom", "red", "mbarrier") or bool(_STRONG & decoder.modifiers)
         self.volatile = decoder.has("volatile")
         self.loops = False
-        operand = next((operand for operand in decoder.operands if isinstance(operand, Address)), None)
-        self.origins = origins_of(decoder.program, decoder.function, operand) if operand is not None else {UNKNOWN}
-        self.address = [register.number for register in (getattr(operand, "base", None),) if isinstance(register, Register)]
+        addresses = [operand for operand in decoder.operands if isinstance(operand, Address)]
+        self.origins = {each for operand in addresses for each in origins_of(decoder.program, decoder.function, operand) or {UNKNOWN}}
+        if self.root not in _PLAIN or decoder.has("tensor"):  # the address is a descriptor's
+            self.origins = {UNKNOWN}
+        self.address = [operand.base.number for operand in addresses if isinstance(operand.base, Register)]
+        self.compares = decoder.has("cas")
         self.values: list[Source] = []
         self.sources: tuple[int | None, ...] = ()
         self.targets: tuple[int | None, ...] = ()
@@ -268,7 +272,7 @@ class CheckedExecution(Execution):
 
     def find_limits(self, site: Site | None, space: str) -> tuple[int, int] | None:
         """Return the limits of an instruction, or None if its address has no single origin."""
-        if site is None or UNKNOWN in site.origins:
+        if site is None or not site.origins or UNKNOWN in site.origins:
             return None
         found: set[tuple[int, int]] = set()
         for kind, name in site.origins:
@@ -346,7 +350,11 @@ class CheckedExecution(Execution):
         if not shadow.is_global:
             if site.volatile and "volatile" in self.sanitizer.checks:
                 self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
-            strong = site.root in ("atom", "red", "mbarrier") or (strong and (site.loops or site.root == "st"))
+            strong = (
+                site.root in ("atom", "red", "mbarrier")
+                or each.access.startswith("mbarrier")
+                or (strong and (site.loops or site.root == "st"))
+            )
         self.access = each
         for part in shadow.grains(each.index, each.dtype, each.count * each.dtype.itemsize):
             if each.access == "read":

@@ -134,7 +134,7 @@ class Shadow:
         quiet = execution.quiet(self)
         if self.last_write >= quiet:
             self.compare(execution, lanes, self.writes.take(index), index, record, access, execution.same)
-        if self.last_read >= quiet:
+        if self.last_read >= quiet and execution.site is not None and not execution.site.compares:
             for reads in (self.reads, self.other_reads):
                 self.compare(execution, lanes, reads.take(index), index, record, access, None)
         self.writes[index] = record
@@ -170,6 +170,8 @@ class Shadow:
         racing = ~both & execution.unordered(lanes, positions, before)
         if same and access != "read" and racing.any():
             racing[racing] = ~same(positions[racing])
+        if access == "read" and racing.any():  # what it has read is compared before it is used: the loop around atomicCAS begins so
+            racing[racing] = [getattr(self.sanitizer.sites[time], "compares", False) is False for time in before[racing] >> 32]
         if racing.any():
             execution.race(lanes, positions[racing], index[racing], before[racing], access, other, self)
 
