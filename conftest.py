@@ -71,7 +71,7 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Mark more tests as volume.
 
-    Those that `volume_but` leaves out, the simulators' own, which the tests of the backends use, and the kits' rows that start processes.
+    Those that `volume_but` leaves out, the others of the simulators, which the tests of the backends use, and the kits' rows of processes.
     """
     for item in items:
         kept = item.get_closest_marker("volume_but")
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
             rows = PROCESS_ROWS | ROCM_ROWS if "devmod-rocm" in item.path.parts else PROCESS_ROWS
             if item.name.removeprefix("test_row[").removesuffix("]") in rows:
                 item.add_marker("volume")
-        if (kept is not None and item.callspec.id not in kept.args) or item.path.is_relative_to(ROOT / "simulators"):
+        if item.callspec.id not in kept.args if kept is not None else item.path.is_relative_to(ROOT / "simulators"):
             item.add_marker("volume")
 
 

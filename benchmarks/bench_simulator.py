@@ -21,9 +21,12 @@ from typing import Any
 import numpy as np
 from timing import check
 
-from devmod_simulators.ptx import Launch, Machine
+from devmod_simulators.ptx import Launch, Machine, Sanitizer
 from devmod_targets.cuda.nvrtc import compile_program
 
+#: The most time with all checks, of that without.
+MOST_CHECKED = 6.0
+ALL = "bounds,align,free,leak,race,sync,init"
 SOURCE = """
 extern "C" __global__ void saxpy(float a, const float *x, float *y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -89,9 +92,10 @@ CASES: dict[str, tuple[Any, Any, list[Any]]] = {
 }
 
 
-def measure(rounds: int) -> dict[str, float]:
-    """Return the milliseconds of a launch of each kernel."""
+def measure(rounds: int, checks: str = "") -> dict[str, float]:
+    """Return the milliseconds of a launch of each kernel, with the checks that are named."""
     machine, result = Machine(), {}
+    sanitizer = Sanitizer(machine.arena)
     module = machine.load(compile_program(SOURCE, "k.cu", ["--gpu-architecture=compute_90", "-lineinfo"]).ptx.rstrip(b"\0").decode())
     for name, (grid, block, arguments) in CASES.items():
         block_of_values = b""
@@ -107,7 +111,10 @@ def measure(rounds: int) -> dict[str, float]:
         times = []
         for _ in range(rounds * (100 if name == "small" else 1) + 1):
             began = time.thread_time()
-            machine.launch(module, kernel, launch)
+            if checks:
+                assert not sanitizer.launch(module, kernel, launch, frozenset(checks.split(",")), sorted(machine.ranges))
+            else:
+                machine.launch(module, kernel, launch)
             times.append(time.thread_time() - began)
         result[name] = min(times) * 1e3
     return result
@@ -126,7 +133,8 @@ def main() -> int:
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     plain = measure(options.rounds)
-    columns = {"ms": plain}
+    columns = {"ms": plain, "bounds": measure(options.rounds, "bounds,align,free"), "all checks": measure(options.rounds, ALL)}
+    check("the interpreter of PTX, all checks", mean(columns["all checks"], plain), MOST_CHECKED, of="without checks")
     if options.save:
         options.save.write_text(json.dumps(plain))
     if options.before:
@@ -137,7 +145,7 @@ def main() -> int:
         print(f"{name:12}" + "".join(f"{column[name]:12.3f}" for column in columns.values()))
     for name, column in columns.items():
         print(f"{name}: {mean(column, plain):.2f} of ms")
-    return 0
+    return int(mean(columns["all checks"], plain) > MOST_CHECKED)
 
 
 if __name__ == "__main__":

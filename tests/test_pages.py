@@ -68,7 +68,7 @@ MISSING = {"bundles.md": "devmod-cuda"}
 
 
 def run_command(words: list[str], folder: Path, status: int = 0) -> str:
-    if words[0] == "devmod" and not {"profile", "simulate"} & {*words}:
+    if words[0] == "devmod" and not {"profile", "simulate", "--sanitize"} & {*words}:
         return run_in_process(words[1:], status)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160", "PATH": path}

@@ -3,8 +3,32 @@
 `ptx` is a module of this package: the interpreter of PTX.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .drivers.build import BuildError, UnavailableError
 from .drivers.driver import StandinDriver, ViolationError
 from .drivers.library import DriverLibrary, StandinLibrary, libcuda
 
-__all__ = ["BuildError", "DriverLibrary", "StandinDriver", "StandinLibrary", "UnavailableError", "ViolationError", "libcuda"]
+if TYPE_CHECKING:
+    from ._sanitize import SanitizeError, sanitize
+
+__all__ = [
+    "BuildError",
+    "DriverLibrary",
+    "SanitizeError",
+    "StandinDriver",
+    "StandinLibrary",
+    "UnavailableError",
+    "ViolationError",
+    "libcuda",
+    "sanitize",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the checks with their first use: they need devmod-core, and a build of this wheel has none."""
+    if name not in ("SanitizeError", "sanitize"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _sanitize
+
+    return getattr(_sanitize, name)

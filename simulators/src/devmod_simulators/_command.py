@@ -6,7 +6,10 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,6 +19,7 @@ from devmod.commands import debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
 
 from . import UnavailableError, libcuda
+from ._sanitize import check_names
 from .drivers.library import cubins
 
 _SHIMS = Path(__file__).resolve().parent / "shims"
@@ -23,23 +27,43 @@ _SHIMS = Path(__file__).resolve().parent / "shims"
 _CACHES = ("CUDA_CACHE_PATH", "DEVMOD_CACHE_DIR", "NUMBA_CACHE_DIR", "PYCUDA_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME")
 
 
-def environment(arch: str = "90", devices: int = 1) -> dict[str, str]:
-    """Return the environment variables of a process with simulated devices."""
-    folder = Path(cache_dir(), "simulate")
+def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[str, str]:
+    """Return the environment variables of a process with simulated devices, and with checks of its launches."""
+    folder = Path(cache_dir(), "sanitize" if checks else "simulate")
     if not cache_dir():
         raise DevmodError("there is no cache folder, because this user has no home folder: set DEVMOD_CACHE_DIR")
     values = {name: str(folder / name.partition("_")[0].lower()) for name in _CACHES}
     for each in values.values():
         os.makedirs(each, mode=0o700, exist_ok=True)
-    values |= libcuda.environment(arch=arch, devices=devices)
+    values |= libcuda.environment(arch=arch, devices=devices, **({"sanitize": checks} if checks else {}))
     # Not by its path, where a space would end it.
     values["LD_LIBRARY_PATH"] = os.pathsep.join([str(cubins.build().parent), values["LD_LIBRARY_PATH"]])
     values["LD_PRELOAD"] = " ".join(filter(None, [cubins.soname, os.environ.get("LD_PRELOAD")]))
     values |= dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas"))
+    values["CUDA_FORCE_PTX_JIT"] = "1"  # devmod compiles a source to PTX
     values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
     if shutil.which("nvcc"):
         values["PATH"] = os.pathsep.join([str(_SHIMS), os.environ.get("PATH", os.defpath)])
     return values
+
+
+def run_with_checks(words: Sequence[str], checks: str) -> int:
+    """Run a command of devmod on the simulated GPU with checks, and return its exit code."""
+    os.environ.update(environment(checks=check_names([checks])))
+    return _run([sys.executable, "-m", "devmod", *words])
+
+
+def _run(program: Sequence[str]) -> int:
+    """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "reports")
+        try:
+            process = subprocess.run(program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)}, check=False)
+        except OSError as error:
+            raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
+        count = len(log.read_text().splitlines()) if log.exists() else 0
+    click.echo(f"devmod-simulators: {count} report{'s' if count != 1 else ''}", err=True)
+    return process.returncode or int(count > 0)
 
 
 def _architectures(context: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -58,26 +82,35 @@ Examples:
   devmod simulate -- python -m pytest tests        # a CUDA device for these tests
   devmod simulate --arch sm_80 -- python train.py
   devmod simulate --devices 2 -- devmod devices
+  devmod simulate --sanitize -- python program.py  # writes out of bounds, races, …
 """,
 )
 @click.option("--arch", default="sm_90", show_default=True, callback=_architectures, help="The architecture of the devices.")
 @click.option("--devices", default=1, show_default=True, type=click.IntRange(1, 8), help="The number of devices.")
+@click.option("--sanitize", is_flag=False, flag_value="all", metavar="[=CHECKS]",
+              help="Check each kernel: bounds, align, free, leak, race, sync, init, or some of them, separated by commas.")  # fmt: skip
 @click.argument("program", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 @debug_option
-def command(arch: str, devices: int, program: tuple[str, ...]) -> None:
+def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, ...]) -> None:
     """Run COMMAND with a CUDA driver that interprets PTX on the CPU. It needs no GPU and no driver of NVIDIA.
 
     The processes that COMMAND starts have the simulated devices too. NVRTC, nvJitLink, nvcc and Triton's ptxas give them PTX for cubins.
     Caches of compiled kernels are apart from those of GPUs. The exit code is that of COMMAND.
 
-    It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, races and the order of memory accesses, NVIDIA's libraries
+    It cannot show: the code that ptxas makes, how long a kernel takes on a GPU, the order of memory accesses, NVIDIA's libraries
     such as cuBLAS, programs that use the CUDA runtime (PyTorch, CuPy, Warp), the last bits of approximations such as sin.approx.
+
+    --sanitize reports faults by source line and thread, and ends with 1 if there are any. It sees the paths that run, and no fault of the
+    memory model: a clean run is no proof.
     """
+    checks = check_names([sanitize]) if sanitize is not None else ""
     try:
-        values = environment(arch, devices)
+        values = environment(arch, devices, checks)
     except UnavailableError as error:
         raise DeviceNotFoundError(str(error), kind="cuda") from error
     os.environ.update(values)
+    if checks:
+        click.get_current_context().exit(_run(program))
     for each in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and COMMAND would too
         signal.signal(each, signal.SIG_DFL)
     sys.stdout.flush()

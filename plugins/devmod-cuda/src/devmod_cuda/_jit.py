@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from devmod.backend import DiskCache, environment_flag
+from devmod.backend import DiskCache, environment_flag, environment_text
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
 from devmod_runtime.driver_api.binaries import architecture_rules
 
@@ -40,7 +40,7 @@ def compile_source(text: str, options: Sequence[str], arch: str) -> tuple[str, b
     CompileError, ToolchainNotFoundError
         The source has errors, NVRTC does not support the architecture, or is not installed.
     """
-    key = _CACHE.key(_FORM, _toolchain(), arch, "\0".join(options), text)
+    key = _CACHE.key(_FORM, _toolchain(), environment_text("DEVMOD_STANDIN_SANITIZE") and "checks", arch, "\0".join(options), text)
     fmt, _, image = (_CACHE.read(key) or b"").partition(b"\n")
     if image:
         return fmt.decode(), image

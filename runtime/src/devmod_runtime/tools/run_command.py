@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from shlex import quote
 from typing import Any
 
@@ -20,7 +22,7 @@ from devmod.commands import (
     print_json,
     quiet_drivers,
 )
-from devmod.errors import DevmodError
+from devmod.errors import DevmodError, not_installed
 from devmod.worker import End
 from devmod_runtime.tools.inputs import check_output, read_counts, split_assignments
 from devmod_runtime.tools.launches import describe_launch, file_settings, launched
@@ -50,6 +52,7 @@ Examples:
   devmod run k.devmod saxpy y=y.npy x=x.npy a=2 n=1024 --threads 1024 --expect y=want.npy
   devmod run k.devmod invert out=zeros[480,640] picture=in.png --threads 640,480 --save out=out.png
   devmod run k.devmod saxpy … --device vulkan:1 --guard
+  devmod run k.devmod saxpy … --sanitize    # out of bounds, races, …, without a GPU
   devmod run n.devmod normalize rows=64 columns=32 x=random weight=random --save y=y.npy    # a program
 
 \b
@@ -77,6 +80,8 @@ Exit status:
 @click.option("--timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
               help="The time limit for the launch with its build. Default: none.")  # fmt: skip
 @click.option("--guard", is_flag=True, help="Find writes and reads past the ends of the arrays, as devmod.guard, by two launches or more.")
+@click.option("--sanitize", is_flag=False, flag_value="all", metavar="[=CHECKS]",
+              help="Launch the cuda candidate on the simulated GPU with all checks of `devmod simulate`, or some.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 @click.pass_context
@@ -92,6 +97,7 @@ def command(
     expect: tuple[str, ...],
     save: tuple[str, ...],
     timeout: float | None,
+    sanitize: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -105,6 +111,8 @@ def command(
         functions = {name: signature_text(name, info) for name, info in open_file(file)[1].functions.items()}
         print_json({"functions": functions}) if as_json else echo_lines("\n".join(functions.values()))
         return
+    if sanitize is not None:
+        context.exit(_run_with_checks(context, sanitize))
     given = split_assignments(arguments, function)
     expected, saved = split_assignments(expect, "--expect"), split_assignments(save, "--save")
     for name, path in saved.items():
@@ -125,6 +133,19 @@ def command(
             echo(line)
     if not result["agrees"]:
         context.exit(1)
+
+
+def _run_with_checks(context: click.Context, checks: str) -> int:
+    """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its exit status."""
+    if find_spec("devmod_simulators") is None:
+        raise DevmodError(not_installed("--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"))
+    words = [context.params["file"], context.params["function"], *context.params["arguments"], "--device", "cuda"]
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if isinstance(parameter, click.Option) and parameter.name not in ("sanitize", "device") and value not in (None, False):
+            for each in value if isinstance(value, tuple) else [value]:
+                words += parameter.opts[-1:] if each is True else [parameter.opts[-1], str(each)]
+    return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
 
 
 def _advice(file: str, function: str, end: End, guard: bool) -> str:

@@ -27,6 +27,7 @@ class StandinDriver:
     def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
         self._library.standin_report.restype = ctypes.c_char_p
+        self._library.standin_sanitize_reports.restype = ctypes.c_char_p
         self._library.standin_last_launch.restype = ctypes.c_char_p
         self._library.standin_calls.restype = ctypes.c_uint64
         self._library.standin_launches.restype = ctypes.c_uint64
@@ -59,6 +60,15 @@ class StandinDriver:
     def failed(self) -> bool:
         """Whether a device has a sticky error."""
         return "failed" in self.report
+
+    def settle(self) -> None:
+        """Run all work that waits."""
+        self._library.standin_settle()
+
+    def sanitize_reports(self) -> list[str]:
+        """Return what checks have found since the last call, each as JSON."""
+        reports: bytes = self._library.standin_sanitize_reports()
+        return reports.decode().splitlines()
 
     def forget_failures(self) -> None:
         """Forget sticky errors, as a new process would."""

@@ -8,17 +8,18 @@ import traceback
 from collections.abc import Callable
 
 REQUESTS, RESPONSES, ARENA = 3, 4, 5
-LOAD, PLACE, UNLOAD, LAUNCH = 1, 2, 3, 4
+LOAD, PLACE, UNLOAD, LAUNCH, NOTES = 1, 2, 3, 4, 5
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown
 
 
 class Failure(Exception):
     """A failure with a code of the vendor's API."""
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, fields: bytes = b"") -> None:
         super().__init__(code, text)
         self.code = code
         self.text = text
+        self.fields = fields
 
 
 class Fields:
@@ -70,7 +71,7 @@ def answer(request: bytes, operations: dict[int, Callable[[Fields], bytes]]) -> 
         fields = Fields(request)
         return frame(0, "", operations[fields.u32()](fields))
     except Failure as error:
-        return frame(error.code, error.text)
+        return frame(error.code, error.text, error.fields)
     except Exception:  # noqa: BLE001  # the driver turns every one into an error of its API
         return frame(_UNKNOWN, traceback.format_exc())
 

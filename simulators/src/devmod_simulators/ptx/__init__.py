@@ -4,5 +4,7 @@ from .columns import Launch
 from .errors import PtxError
 from .machine import Machine, run_ptx
 from .module import Module
+from .reports import Report
+from .sanitizer import Sanitizer
 
-__all__ = ["Launch", "Machine", "Module", "PtxError", "run_ptx"]
+__all__ = ["Launch", "Machine", "Module", "PtxError", "Report", "Sanitizer", "run_ptx"]

@@ -23,9 +23,9 @@ def local_place(frame: Frame, name: str) -> int:
 
 def copy_local(execution: "Execution", lanes: Lanes, source: Frame, source_name: str, target: Frame, target_name: str, size: int) -> None:
     """Copy a parameter between two frames of the lanes."""
-    table = execution.local.bytes.reshape(execution.count, execution.local.stride)
     start, stop = local_place(source, source_name), local_place(target, target_name)
-    table[lanes.lanes, stop : stop + size] = table[lanes.lanes, start : start + size]
+    for table in execution.local.tables():
+        table[lanes.lanes, stop : stop + size] = table[lanes.lanes, start : start + size]
 
 
 def call(execution: "Execution", block: Block, end: Call, lanes: Lanes) -> None:

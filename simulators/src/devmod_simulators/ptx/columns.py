@@ -75,6 +75,7 @@ _COLUMNS: dict[str, Callable[["Execution"], Array]] = {
     "thread": lambda execution: np.tile(np.arange(execution.threads, dtype=S64), len(execution.blocks)),
     "block": lambda execution: np.repeat(np.arange(len(execution.blocks), dtype=S64), execution.threads),
     "number": lambda execution: execution.column("block") + execution.blocks.start,
+    "number_thread": lambda execution: execution.column("number") * execution.threads + execution.column("thread"),
     "slot": lambda execution: execution.column("block") * (execution.warps_per_block * 32) + execution.column("thread"),
     "shared": lambda execution: execution.column("block") * execution.shared.stride if len(execution.blocks) > 1 else np.zeros(1, S64),
     # Special registers.

@@ -290,8 +290,13 @@ def decode(program: "Program", function: Function, instruction: Instruction) -> 
         raise decoder.unsupported()
     with form_of(decoder):
         step = maker(decoder)
+    if program.watcher is not None:
+        step = program.watcher.step(decoder, step)
     if instruction.guard is None:
         return step, decoder.reads, decoder.writes
     guard = instruction.guard.number
     reads = sorted(decoder.reads | decoder.writes)
-    return guarded(step, guard, instruction.negated, reads, sorted(decoder.writes)), {*reads, guard}, decoder.writes
+    step = guarded(step, guard, instruction.negated, reads, sorted(decoder.writes))
+    if program.watcher is not None:
+        step = program.watcher.guard(decoder, step)
+    return step, {*reads, guard}, decoder.writes

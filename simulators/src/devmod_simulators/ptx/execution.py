@@ -2,6 +2,7 @@
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from .calls import call, copy_local
 from .columns import MOVING, Launch, make_column
 from .errors import PtxError
 from .lanes import Frame, Lanes
-from .memory import HEAP, Arena, Heap, LaneMemory
+from .memory import HEAP, Arena, LaneMemory
 from .ops_together import release_warps
 from .program import Block, Branch, Call, Jump, Leave, Program, Table
 from .ptx_types import U64, Array
@@ -29,7 +30,7 @@ STEPS = 1 << 22
 _WORKSPACE = 64
 
 
-def run(program: Program, launch: Launch, arena: Arena) -> None:
+def run(program: Program, launch: Launch, arena: Arena, execution: "type[Execution] | None" = None) -> None:
     """Run a launch: as many blocks at a time as fit."""
     threads = math.prod(launch.block)
     cluster = math.prod(launch.cluster)
@@ -43,7 +44,7 @@ def run(program: Program, launch: Launch, arena: Arena) -> None:
         at_once = blocks
     with np.errstate(all="ignore"):
         for start in range(0, blocks, at_once):
-            Execution(program, launch, arena, range(start, min(start + at_once, blocks))).run()
+            (execution or Execution)(program, launch, arena, range(start, min(start + at_once, blocks))).run()
 
 
 class Execution:
@@ -56,6 +57,9 @@ class Execution:
     warps_per_block: int
     count: int
     shared: LaneMemory
+    # Checks have others.
+    memory: Any = LaneMemory
+    make_barriers: Any = Barriers
 
     def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
         self.program = program
@@ -73,22 +77,22 @@ class Execution:
             program.columns = form, {}
         self.kept: dict[str, Array] = program.columns[1]
         lane = self.column("lanes")
-        self.shared = LaneMemory("shared", len(blocks), program.shared_size(launch.shared))
-        self.parameters = LaneMemory("parameter", 1, len(launch.parameters))
+        self.shared = self.memory("shared", len(blocks), program.shared_size(launch.shared), self)
+        self.parameters = self.memory("parameter", 1, len(launch.parameters), self)
         self.parameters.bytes[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
         root = program.code(program.name)
-        self.local = LaneMemory("local", self.count, root.frame_size)
+        self.local = self.memory("local", self.count, root.frame_size, self)
         self.alive = np.ones(self.count, bool)
         self.alive_count = self.count
         self.alive_bits_now: Array | None = None
         self.ready: dict[tuple[Frame, int], list[Lanes]] = {}
         self.waiting_since: dict[tuple[Frame, int], int] = {}
         self.parked: dict[tuple[Frame, int], Lanes] = {}
-        self.barriers = Barriers(self)
+        self.barriers = self.make_barriers(self)
         self.steps = 0
         self.workspace = 0
         if launch.cooperative:
-            arena.heap = arena.heap or Heap()
+            arena.heap = arena.heap or arena.make_heap()
             self.workspace = arena.heap.allocate(_WORKSPACE)
             start = self.workspace - HEAP
             arena.heap.bytes[start : start + _WORKSPACE] = 0

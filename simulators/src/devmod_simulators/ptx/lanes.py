@@ -30,6 +30,7 @@ class Frame:
         self.base = base  # where the frame begins in the local memory of each lane
         self.registers: list[Array] = [np.zeros(1, dtype) for dtype in code.function.registers]
         self.depth = 0
+        self.poison: dict[int, Any] = {}  # of registers with values that nothing wrote, while they are followed
         self.serial = next(_SERIALS)
         self.parent: Frame | None = None
         self.parent_index: Array | None = None  # the lanes' positions in the parent

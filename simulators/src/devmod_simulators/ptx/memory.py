@@ -80,6 +80,7 @@ class Arena(Views):
         self.ends: list[int] = []
         self.last = (0, 0)
         self.heap: Heap | None = None
+        self.make_heap: type[Heap] = Heap
 
     def set_ranges(self, ranges: list[tuple[int, int]]) -> None:
         """Set the ranges that a kernel may access: address and size, sorted by address."""
@@ -166,7 +167,7 @@ class Heap(Arena):
 class LaneMemory(Views):
     """Memory that each block or each lane has of its own: pieces of one size, one after the other."""
 
-    def __init__(self, space: str, pieces: int, size: int) -> None:
+    def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
         self.space = space
         self.size = size
         self.moves = False  # whether the pieces have grown: their places are not those that lanes remember
@@ -194,12 +195,16 @@ class LaneMemory(Views):
             index = place.indices[width] = index if width == 1 else index >> np.int64(width.bit_length() - 1)
         return shifted(self.view(dtype), index, step // width)
 
+    def tables(self) -> list[Array]:
+        """Return the bytes of the pieces."""
+        return [self.bytes.reshape(-1, self.stride)]
+
     def grow(self, size: int, pieces: int) -> None:
         """Make each piece larger and keep the contents."""
-        old, stride = self.bytes.reshape(pieces, self.stride), self.stride
+        old, stride = self.bytes.reshape(-1, self.stride), self.stride
         self.size, self.moves = size, True
         self.stride = -(-size // 16) * 16
-        new = np.zeros((pieces, self.stride), U8)
+        new = np.zeros((len(old), self.stride), U8)
         new[:, :stride] = old
         super().__init__(new.reshape(-1))
 

@@ -16,12 +16,14 @@ class Module:
 
     def __init__(self, text: str) -> None:
         self.text = parse(text)
+        self.raw = text if "\n//| " in text else ""
+        self.sources: dict[str, list[str]] = {}  # the lines of files, for reports
         self.kernels = [function for function in self.text.functions.values() if function.entry and function.body]
         self.globals = [
             variable for variable in self.text.variables.values() if variable.space in ("global", "const") and not variable.external
         ]
         self.addresses: dict[str, int] = {}
-        self.programs: dict[str, Program] = {}
+        self.programs: dict[tuple[str, frozenset[str]], Program] = {}
         self.numbers = list(self.text.functions)
         for variable in self.text.variables.values():
             if variable.external and variable.space in ("global", "const"):
@@ -73,11 +75,12 @@ class Module:
                 array[position] = value
         return array.tobytes()
 
-    def program(self, kernel: str) -> "Program":
-        """Return the decoded kernel."""
-        if kernel not in self.programs:
-            self.programs[kernel] = Program(self, kernel)
-        return self.programs[kernel]
+    def program(self, kernel: str, checks: frozenset[str] = frozenset(), watcher: Any = None) -> "Program":
+        """Return the decoded kernel, with the checks of a `Watcher`."""
+        key = kernel, checks
+        if key not in self.programs:
+            self.programs[key] = Program(self, kernel, watcher(checks) if checks else None)
+        return self.programs[key]
 
     def shared_layout(self, kernel: Function) -> tuple[dict[str, int], int]:
         """Return the offsets of the shared variables that a kernel reaches, and their size. Arrays without a size come behind."""

@@ -114,7 +114,7 @@ def heap_of(lanes: "Lanes") -> Heap:
     """Return the heap of the device."""
     arena = lanes.frame.execution.arena
     if arena.heap is None:
-        arena.heap = Heap()
+        arena.heap = arena.make_heap()
     return arena.heap
 
 

@@ -21,7 +21,7 @@ class Parser(VariableParser):
         self.function: Function | None = None
         self.scope_numbers: list[int] = []
         self.scope_count = 0
-        self.source = (0, 0)
+        self.source: tuple[int, ...] = (0, 0, 0)
 
     def element_size(self, name: str) -> int:
         """Return the bytes of an element of a variable."""
@@ -109,7 +109,7 @@ class Parser(VariableParser):
         if not self.accept(";"):
             function.body = True
             self.function = function
-            self.scopes, self.scope_numbers, self.source = [], [], (0, 0)
+            self.scopes, self.scope_numbers, self.source = [], [], (0, 0, 0)
             for variable in function.params + function.results:
                 if variable.space == "reg":
                     continue
@@ -155,8 +155,12 @@ class Parser(VariableParser):
             for variable in self.variables():
                 function.variables[variable.name] = variable.joined(function.variables.get(variable.name))
         elif token == ".loc":
-            self.source = self.integer(self.tokens[self.at + 1]), self.integer(self.tokens[self.at + 2])
+            begin = self.at + 1
             self.skip_line()
+            numbers = [self.integer(token) for token in self.tokens[begin : self.at] if token.isdigit()]
+            self.source = tuple(numbers[:3])
+            if "inlined_at" in self.tokens[begin : self.at]:
+                self.result.inlined[self.source] = tuple(numbers[-3:])
         elif token in (".file", ".section"):
             self.skip_line()
         elif token == ".pragma":

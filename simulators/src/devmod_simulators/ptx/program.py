@@ -31,6 +31,7 @@ class Block:
     live: int = 0
     spins: bool = False
     end: Any = None
+    site: Any = None  # of the end, with checks
     next: int = -1
     taken: int = -1
     targets: list[int] = field(default_factory=list)
@@ -44,6 +45,8 @@ class Code:
     blocks: list[Block]
     frame_size: int
     layout: dict[str, tuple[str, int]]
+    after: dict[int, type] = field(default_factory=dict)  # with checks: the blocks after operations of a warp or a cluster
+    behind: dict[int, set[int]] = field(default_factory=dict)  # and what lanes run that have passed such an operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,10 @@ class Call:
 class Program:
     """A kernel with the functions that it calls, decoded with one layout of shared memory."""
 
-    def __init__(self, module: "Module", kernel: str) -> None:
+    def __init__(self, module: "Module", kernel: str, watcher: Any = None) -> None:
         self.module = module
+        self.watcher = watcher  # what checks do with each instruction
+        self.flows: dict[str, Any] = {}  # of origins.py
         self.kernel = module.text.functions[kernel]
         self.shared, self.static_shared = module.shared_layout(self.kernel)
         self.codes: dict[str, Code] = {}
@@ -115,7 +120,9 @@ class Program:
         if name not in self.codes:
             function = self.module.text.functions[name]
             layout = self.layout(function)
-            self.codes[name] = Code(function, blocks_of(self, function), self.layouts[name][1], layout)
+            code = self.codes[name] = Code(function, blocks_of(self, function), self.layouts[name][1], layout)
+            if self.watcher is not None:
+                self.watcher.decoded(code)
         return self.codes[name]
 
 
@@ -184,6 +191,8 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
                     if target is None and _root(instruction) == "bra":
                         target = find(instruction, instruction.operands[0].text)
                     block.end = _decode_end(decoder)
+                    if program.watcher is not None:
+                        program.watcher.end(decoder, block)
                     if isinstance(block.end, Table):
                         names = function.tables[instruction.operands[1].text]
                         block.targets = [number_of[find(instruction, name)] for name in names]

@@ -1,11 +1,14 @@
 """PTX types as NumPy types, and the operands and instructions that the parser makes."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+#: The folders of headers that come with a compiler.
+_HEADERS = re.compile("/include/|site-packages|dist-packages")
 Array = np.ndarray[Any, np.dtype[Any]]
 DType = np.dtype[Any]
 
@@ -120,7 +123,7 @@ class Instruction:
     guard: Register | None = None
     negated: bool = False
     scopes: tuple[int, ...] = ()
-    source: tuple[int, int] = (0, 0)  # of its .loc: the numbers of the file and of the line
+    source: tuple[int, ...] = (0, 0, 0)  # of its .loc: the numbers of the file, the line and the column
 
     @property
     def parts(self) -> list[str]:
@@ -180,8 +183,17 @@ class Text:
     variables: dict[str, Variable]
     files: dict[int, str] = field(default_factory=dict)  # .file
 
+    inlined: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)  # where the function of a .loc is inlined
+
+    def source(self, instruction: Instruction) -> tuple[int, int]:
+        """Return the numbers of the file and of the line of an instruction; for a header of the compiler, those of its use."""
+        source = instruction.source
+        while source in self.inlined and _HEADERS.search(self.files.get(source[0], "")):
+            source = self.inlined[source]
+        return source[0], source[1]
+
     def place(self, instruction: Instruction) -> str:
         """Return where an instruction comes from: its line of the source, if the compiler has noted it, and its line of PTX."""
-        number, line = instruction.source
+        number, line = self.source(instruction)
         source = f"{os.path.relpath(self.files.get(number, '?'))}:{line}, " if line else ""
         return f"{source}PTX line {instruction.line} ({instruction.opcode})"

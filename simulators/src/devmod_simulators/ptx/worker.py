@@ -4,15 +4,20 @@ import math
 import mmap
 import struct
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..drivers.worker_process import ARENA, LAUNCH, LOAD, PLACE, UNLOAD, Fields, serve, text
+from ..drivers.worker_process import ARENA, LAUNCH, LOAD, NOTES, PLACE, UNLOAD, Fields, serve, text
 from .columns import Launch
+from .errors import PtxError
 from .execution import run
 from .memory import Arena
 from .module import Module
 from .program import Program
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
 
 
 class Worker:
@@ -22,11 +27,13 @@ class Worker:
         self.arena = arena
         self.modules: dict[int, Module] = {}
         self.count = 0
+        self.sanitizer: Sanitizer | None = None
         self.operations: dict[int, Callable[[Fields], bytes]] = {
             LOAD: self.load,
             PLACE: self.place,
             UNLOAD: self.unload,
             LAUNCH: self.launch,
+            NOTES: self.notes,
         }
 
     def load(self, fields: Fields) -> bytes:
@@ -92,10 +99,37 @@ class Worker:
         grid, block, cluster = (fields.numbers("3I") for _ in range(3))
         shared, flags = fields.numbers("II")
         parameters = fields.bytes()
-        self.arena.set_ranges(fields.ranges())
+        ranges = fields.ranges()
+        launch = Launch(grid, block, parameters, shared, cluster, bool(flags & 1))  # type: ignore[arg-type]
+        if flags & 4:
+            return self.launch_with_checks(module, kernel.name, launch, ranges, fields)
+        self.arena.set_ranges(ranges)
         program: Program = module.program(kernel.name)
-        run(program, Launch(grid, block, parameters, shared, cluster, bool(flags & 1)), self.arena)  # type: ignore[arg-type]
+        run(program, launch, self.arena)
         return b""
+
+    def launch_with_checks(self, module: Module, kernel: str, launch: Launch, ranges: list[tuple[int, int]], fields: Fields) -> bytes:
+        """Run a kernel with checks, and return the reports."""
+        sanitizer = self.noted(fields)
+        try:
+            sanitizer.launch(module, kernel, launch, sanitizer.checks, ranges, fields.numbers("QQ"))  # type: ignore[arg-type]
+        except PtxError as error:
+            error.fields = sanitizer.packed()
+            raise
+        return sanitizer.packed()
+
+    def noted(self, fields: Fields) -> "Sanitizer":
+        """Take the checks and the notes of a request."""
+        from .sanitizer import Sanitizer
+
+        self.sanitizer = self.sanitizer or Sanitizer(self.arena)
+        self.sanitizer.checks = frozenset(fields.bytes().decode().split(","))
+        self.sanitizer.take(Fields(fields.bytes()))
+        return self.sanitizer
+
+    def notes(self, fields: Fields) -> bytes:
+        """Take notes without a launch."""
+        return self.noted(fields).packed()
 
 
 def main(arguments: list[str]) -> int:

@@ -53,21 +53,67 @@ static int compile_program(void *program, int count, const char *const *options)
         if (is_arch && !made && asprintf(&made, "%.*scompute_%s", (int)(arch - options[i]), options[i], arch + 3) > 0)
             changed[i] = made;
     }
-    if (made && !lines)
+    if ((made || getenv("DEVMOD_STANDIN_SANITIZE")) && !lines)
         changed[total++] = "-lineinfo";
     int result = real(program, total, changed);
     free(made);
     return result;
 }
 
-static int get_cubin_size(void *program, size_t *size)
+/* With checks, the PTX ends with the source, whose lines reports show: the file's name and each line are comments. */
+typedef struct Source {
+    struct Source *next;
+    void *program;
+    char *text;
+    size_t size;
+} Source;
+
+static Source *sources;
+
+static int create_program(void **program, const char *text, const char *name, int count, const char *const *headers, const char *const *names)
 {
-    return ((int (*)(void *, size_t *))real_dlsym()(nvrtc, "nvrtcGetPTXSize"))(program, size);
+    int (*real)(void **, const char *, const char *, int, const char *const *, const char *const *) = real_dlsym()(nvrtc, "nvrtcCreateProgram");
+    int result = real(program, text, name, count, headers, names);
+    Source *source = !result && text && getenv("DEVMOD_STANDIN_SANITIZE") ? calloc(1, sizeof *source) : NULL;
+    FILE *file = source ? open_memstream(&source->text, &source->size) : NULL;
+    if (!file)
+        return result;
+    const char *base = name && strrchr(name, '/') ? strrchr(name, '/') + 1 : name && name[0] ? name : "default_program";
+    fprintf(file, "\n//| %s:\n", base);
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        fprintf(file, "//| %.*s\n", (int)strcspn(line, "\n"), line);
+    fclose(file);
+    source->program = *program;
+    pthread_mutex_lock(&lock);
+    source->next = sources;
+    sources = source;
+    pthread_mutex_unlock(&lock);
+    return result;
 }
 
-static int get_cubin(void *program, char *cubin)
+static const char *source_of(void *program)
 {
-    return ((int (*)(void *, char *))real_dlsym()(nvrtc, "nvrtcGetPTX"))(program, cubin);
+    pthread_mutex_lock(&lock);
+    Source *source = sources;
+    while (source && source->program != program)
+        source = source->next;
+    pthread_mutex_unlock(&lock);
+    return source ? source->text : "";
+}
+
+static int get_ptx_size(void *program, size_t *size)
+{
+    int result = ((int (*)(void *, size_t *))real_dlsym()(nvrtc, "nvrtcGetPTXSize"))(program, size);
+    *size += result ? 0 : strlen(source_of(program));
+    return result;
+}
+
+static int get_ptx(void *program, char *ptx)
+{
+    int result = ((int (*)(void *, char *))real_dlsym()(nvrtc, "nvrtcGetPTX"))(program, ptx);
+    if (!result)
+        strcat(ptx, source_of(program));
+    return result;
 }
 
 /* nvJitLink */
@@ -188,8 +234,11 @@ static int link_text(void *handle, char *text)
 
 static const struct { const char *name; void *function; } replaced[] = {
     {"nvrtcCompileProgram", compile_program},
-    {"nvrtcGetCUBINSize", get_cubin_size},
-    {"nvrtcGetCUBIN", get_cubin},
+    {"nvrtcCreateProgram", create_program},
+    {"nvrtcGetCUBINSize", get_ptx_size},
+    {"nvrtcGetCUBIN", get_ptx},
+    {"nvrtcGetPTXSize", get_ptx_size},
+    {"nvrtcGetPTX", get_ptx},
     {"nvJitLinkCreate", link_create},
     {"nvJitLinkDestroy", link_destroy},
     {"nvJitLinkAddData", link_add_data},

@@ -13,7 +13,7 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, NamedTuple
 
-from devmod.backend import compile_error
+from devmod.backend import compile_error, environment_text
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed, pip_install
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
@@ -40,6 +40,11 @@ _HOST_CODE = re.compile(
     r'not allowed in JIT mode|identifier "(?:cuda(?=[A-Z])\w+|f?printf|std(?:err|out)|main)" is undefined|namespace "std" has no member'
 )
 _load_lock = Lock()
+
+
+#: The checks of the simulated GPU, which shows lines of the source: PTX carries them, as comments.
+CHECKS = "DEVMOD_STANDIN_SANITIZE"
+_CARRIED = b"\n//| "
 
 
 class Program(NamedTuple):
@@ -221,6 +226,8 @@ def compile_program(
     # Without a seed, the symbols of anonymous namespaces contain random numbers.
     arguments = [*options, "--no-cache", "-frandom-seed=devmod"]
     paths = library.folders if folders is None else tuple(folders)
+    checked = environment_text(CHECKS)
+    arguments += ["-lineinfo"] if checked and "-lineinfo" not in arguments else []
     arguments += [f"-I{folder}" for folder in paths]
     program = library.call(
         "nvrtcCreateProgram",
@@ -239,6 +246,8 @@ def compile_program(
             raise _compile_error(status.name, log, name, expressions, paths, distribution)
         lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
         ptx = library.output("PTX", program).rstrip(b"\0")
+        if checked and _CARRIED not in ptx:
+            ptx += _CARRIED + b"\n//| ".join([name.encode() + b":", *text.encode().splitlines(), b"\n"])
         cubin = checked_cubin(library.output("CUBIN", program) if any("=sm_" in each for each in arguments) else b"")
     finally:
         library.call("nvrtcDestroyProgram", program)

@@ -51,6 +51,7 @@ int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *add
     uint64_t limit = kind == BLOCK_DEVICE ? device_memory() : pinned_limit();
     TRY(arena_allocate(kind, context->device, size, limit, context, &block));
     block->flags = flags;
+    note_allocated(block);
     *address = block->start;
     return CODE_SUCCESS;
 }
@@ -64,6 +65,7 @@ int memory_release(uint64_t address, bool host)
         return CODE_INVALID_VALUE;
     }
     int result = vendor.frees_wait || setting_number("frees_wait", 1) ? context_run(block->owner) : CODE_SUCCESS;
+    note_freed(address, note_freeing(arena_block(address, 1)));
     arena_free(address);
     return result;
 }

@@ -40,6 +40,9 @@ static int run_copy(Op *op)
                 (unsigned long long)copy->to.address);
         return CODE_ILLEGAL_ADDRESS;
     }
+    for (size_t z = 0; z < copy->depth; z++)
+        note_access(copy->to.address + z * copy->to.slice, copy->to.pitch, copy->width, copy->height,
+                     copy->staged ? 0 : copy->from.address + z * copy->from.slice, copy->from.pitch);
     if (copy->staged)
         copy_rows(copy, to, copy->to.pitch, copy->to.slice, from, copy->width, copy->width * copy->height);
     else

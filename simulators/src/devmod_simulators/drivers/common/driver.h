@@ -312,6 +312,27 @@ void note_launch(const void *block, size_t size, const char *format, ...) __attr
 /* Append the ranges of memory that a kernel of a context may access to a request. */
 void put_ranges(Bytes *request, const Context *context);
 
+/* ---- notes.c ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Return whether a check is on, or any for NULL. */
+bool is_checked(const char *check);
+/* Note the line of Python that calls a function of the API; the caller holds no lock. */
+void note_place(const char *function);
+void note_allocated(Block *block);
+/* Return the line that frees a block, for the note when it is gone. */
+const char *note_freeing(Block *block);
+void note_freed(uint64_t start, const char *where);
+/* Note that the operation that runs copies or fills rows. Addresses outside of the arena are the host's own. */
+void note_access(uint64_t address, size_t pitch, size_t width, size_t rows, uint64_t from, size_t from_pitch);
+/* Append the checks and the notes to the request of a launch, if there are checks. */
+bool put_checks(Bytes *request);
+/* Send the notes without a launch, and print the reports. */
+void flush_notes(void);
+/* Print the reports in the response to it. */
+void take_reports(Bytes *response);
+/* Report the memory of an owner, or all, that the program did not free. */
+void note_leaks(const void *owner);
+
 /* ---- images.c ---------------------------------------------------------------------------------------------------------------------- */
 
 #define MOST_IMAGE (UINT64_C(1) << 31)

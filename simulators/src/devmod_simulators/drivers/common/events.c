@@ -114,6 +114,8 @@ int event_query(void *handle)
     bool done = !event->stream || event->stream->done >= event->number;
     if (!done)
         stream_step(event->stream);
+    else if (event->stream)
+        note_order(NOTE_KNOWN, event->stream, event->number, NULL);
     TRY(context_failure(event->context));
     return done ? CODE_SUCCESS : CODE_NOT_READY;
 }

@@ -12,6 +12,7 @@ static int run_fill(Op *op)
         explain("a fill ran on memory that is not allocated: 0x%llx", (unsigned long long)fill->address);
         return CODE_ILLEGAL_ADDRESS;
     }
+    note_access(fill->address, fill->pitch, row, fill->height, 0, 0);
     for (size_t y = 0; y < fill->height; y++)
         for (size_t x = 0; x < fill->width; x++)
             memcpy(to + y * fill->pitch + x * fill->element, &fill->value, fill->element);

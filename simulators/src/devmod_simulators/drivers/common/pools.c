@@ -11,6 +11,7 @@ static int run_allocate(Op *op)
 
 static int run_free(Op *op)
 {
+    note_freed(op->data[0], (const char *)(uintptr_t)op->data[1]);
     arena_free(op->data[0]);
     return 0;
 }
@@ -26,6 +27,7 @@ int pool_allocate(uint64_t *address, size_t size, void *handle)
     TRY(arena_allocate(BLOCK_DEVICE, context->device, size, device_memory(), context, &block));
     block->live = false;
     block->from_pool = true;
+    note_allocated(block);
     *address = block->start;
     Op *op = op_make("allocation", run_allocate, NULL, sizeof(uint64_t));
     op->data[0] = block->start;
@@ -42,8 +44,9 @@ int pool_free(uint64_t address, void *handle)
         violation("0x%llx is freed and is not the start of a device allocation", (unsigned long long)address);
         return CODE_INVALID_VALUE;
     }
-    Op *op = op_make("free", run_free, NULL, sizeof(uint64_t));
+    Op *op = op_make("free", run_free, NULL, 2 * sizeof(uint64_t));
     op->data[0] = address;
+    op->data[1] = (uintptr_t)note_freeing(block);
     return submit(stream, op);
 }
 

@@ -76,6 +76,7 @@ int enter(Entry *entry, Counter *counter, const char *name, Need need)
         violation("%s is called within a host function of a stream", name);
         return CODE_NOT_PERMITTED;
     }
+    note_place(name);
     pthread_mutex_lock(&big_lock);
     entry->locked = true;
     call = name;

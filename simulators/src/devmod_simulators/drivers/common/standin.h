@@ -52,6 +52,7 @@ typedef struct {
     bool from_pool;
     bool internal; /* the driver's own, such as a module's globals: nobody else may free it, and the report leaves it out */
     void *owner;
+    char *place; /* with checks: the line of the program that allocated it */
 } Block;
 
 /* Make the memfd and the mappings. Return whether it worked. */
@@ -164,6 +165,15 @@ bool in_call(void);
 
 extern pthread_mutex_t big_lock;
 
+/* ---- notes.c: what checks need of the order of work -------------------------------------------------------------------------- */
+
+typedef enum { NOTE_ALLOCATED = 1, NOTE_FREED, NOTE_ACCESS, NOTE_WAITS, NOTE_QUEUED, NOTE_KNOWN } Note;
+
+/* Note that an operation waits for work of a stream, that it is queued there as `number`, or that the host knows the work up to `number` done. */
+void note_order(Note kind, const Stream *stream, uint64_t number, const Op *op);
+/* Note which operation runs. */
+void note_running(const Stream *stream, uint64_t number);
+
 /* ---- worker.c: the interpreter's process ----------------------------------------------------------------------------------- */
 
 /* Bytes that grow: a request that is written, or a response that is read. */
@@ -176,12 +186,13 @@ typedef struct {
 void put_u32(Bytes *bytes, uint32_t value);
 void put_u64(Bytes *bytes, uint64_t value);
 void put_bytes(Bytes *bytes, const void *data, size_t size); /* with its length before it */
+void put_raw(Bytes *bytes, const void *data, size_t size);
 uint32_t get_u32(Bytes *bytes);
 uint64_t get_u64(Bytes *bytes);
 char *get_text(Bytes *bytes); /* the caller frees it */
 void bytes_free(Bytes *bytes);
 
-enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH };
+enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH, WORKER_NOTES };
 
 /* Send a request (its first field is the operation) and read the response into *response, behind status and message. Return the
  * status; *message (the caller frees it) is NULL with status 0. The worker is started if it is not there. */

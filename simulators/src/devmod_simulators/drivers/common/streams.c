@@ -10,7 +10,7 @@
 pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static uint64_t tickets;
-static __thread bool calling;
+static __thread bool calling, stepping;
 
 Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size)
 {
@@ -33,6 +33,7 @@ void op_free(Op *op)
 
 void op_wait(Op *op, Stream *stream, uint64_t number)
 {
+    note_order(NOTE_WAITS, stream, number, op);
     if (stream->done >= number)
         return;
     op->waits = realloc(op->waits, (size_t)(op->wait_count + 1) * sizeof *op->waits);
@@ -71,6 +72,7 @@ uint64_t stream_add(Stream *stream, Op *op)
     else
         stream->head = op;
     stream->tail = op;
+    note_order(NOTE_QUEUED, stream, op->number, op);
     return op->number;
 }
 
@@ -99,6 +101,8 @@ static void finish(Stream *stream)
 
 int stream_run(Stream *stream, uint64_t number)
 {
+    static __thread int depth;
+    depth++;
     while (stream->done < number) {
         if (stream->running) { /* another thread runs it, or is in a function of the user */
             pthread_cond_wait(&progress, &big_lock);
@@ -108,6 +112,7 @@ int stream_run(Stream *stream, uint64_t number)
         stream->running = true;
         for (int i = 0; i < op->wait_count; i++)
             stream_run(op->waits[i].stream, op->waits[i].number);
+        note_running(stream, op->number);
         int code = stream->group->failed ? 0 : op->run(op);
         stream->running = false;
         if (code && !stream->group->failed)
@@ -115,14 +120,20 @@ int stream_run(Stream *stream, uint64_t number)
         finish(stream);
         pthread_cond_broadcast(&progress);
     }
+    if (!--depth && !stepping)
+        note_order(NOTE_KNOWN, stream, number, NULL);
     return stream->group->failed;
 }
 
 bool stream_step(Stream *stream)
 {
-    if (stream->done == stream->last)
+    if (stream->done == stream->last) {
+        note_order(NOTE_KNOWN, stream, stream->last, NULL);
         return true;
+    }
+    stepping = true;
     stream_run(stream, stream->done + 1);
+    stepping = false;
     return false;
 }
 
@@ -133,8 +144,11 @@ int group_run(Group *group)
         for (Stream *stream = group->streams; stream; stream = stream->next)
             if (stream->head && (!youngest || stream->head->ticket > youngest->head->ticket))
                 youngest = stream;
-        if (!youngest)
+        if (!youngest) {
+            for (Stream *stream = group->streams; stream; stream = stream->next)
+                note_order(NOTE_KNOWN, stream, stream->last, NULL);
             return group->failed;
+        }
         stream_run(youngest, youngest->last);
     }
 }

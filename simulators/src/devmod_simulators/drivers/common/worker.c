@@ -30,7 +30,7 @@ static void grow(Bytes *bytes, size_t size)
     }
 }
 
-static void put(Bytes *bytes, const void *data, size_t size)
+void put_raw(Bytes *bytes, const void *data, size_t size)
 {
     grow(bytes, size);
     if (size)
@@ -40,18 +40,18 @@ static void put(Bytes *bytes, const void *data, size_t size)
 
 void put_u32(Bytes *bytes, uint32_t value)
 {
-    put(bytes, &value, sizeof value);
+    put_raw(bytes, &value, sizeof value);
 }
 
 void put_u64(Bytes *bytes, uint64_t value)
 {
-    put(bytes, &value, sizeof value);
+    put_raw(bytes, &value, sizeof value);
 }
 
 void put_bytes(Bytes *bytes, const void *data, size_t size)
 {
     put_u32(bytes, (uint32_t)size);
-    put(bytes, data, size);
+    put_raw(bytes, data, size);
 }
 
 static bool get(Bytes *bytes, void *data, size_t size)
@@ -238,7 +238,7 @@ uint32_t worker_generation(void)
 }
 
 /* The worker ends at the end of its requests; nothing waits for it, but no zombie stays. */
-__attribute__((destructor)) static void stop_worker(void)
+__attribute__((destructor(101))) static void stop_worker(void)
 {
     if (!worker)
         return;

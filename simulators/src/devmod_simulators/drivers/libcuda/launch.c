@@ -29,10 +29,13 @@ static int run_launch(Op *op)
     for (int i = 0; i < 3; i++)
         put_u32(&request, launch->cluster[i]);
     put_u32(&request, launch->shared);
-    put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0));
+    put_u32(&request, (launch->cooperative ? 1u : 0) | (launch->programmatic ? 2u : 0) | (is_checked(NULL) ? 4u : 0));
     put_bytes(&request, launch->params, function->kernel->param_bytes);
     put_ranges(&request, function->module->context);
+    bool checked = put_checks(&request);
     int code = worker_call(&request, &response, &message);
+    if (checked)
+        take_reports(&response);
     if (code) {
         explain("%s: %s", function->kernel->name, message);
         fprintf(stderr, "stand-in driver: %s: %s\n", function->kernel->name, message);

@@ -1,0 +1,125 @@
+"""Checks of launches on the simulated GPU: in this process, and in those that a command starts."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
+
+from .drivers.driver import PREFIX, StandinDriver
+from .drivers.library import libcuda
+
+#: The checks, and two options: copies of memory that nothing wrote are faults too; a warp's volatile accesses have the program's order.
+CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
+OPTIONS = ("copies", "volatile")
+
+
+_VARIABLE = PREFIX + "SANITIZE"
+
+
+class SanitizeError(LaunchError):
+    """A check has found a fault in a kernel. `function` is its name, and `argument` the array's, where the source tells it.
+
+    Attributes
+    ----------
+    index : int or None
+        The element of the array.
+    block, thread : tuple of int
+        The first thread with the fault.
+    source : str
+        The line, as "k.cu:12  y[i] = 2 * x[i];".
+    reports : list of dict
+        All that was found: the attributes above, ``check``, ``kind``, ``threads`` and ``text``.
+    """
+
+    index: int | None = None
+    block: tuple[int, ...] = ()
+    thread: tuple[int, ...] = ()
+    source: str = ""
+    reports: list[dict[str, Any]]
+
+
+def check_names(names: Sequence[str]) -> str:
+    """Return the names of checks, separated by commas; all of them for none and for "all".
+
+    Raises
+    ------
+    DevmodError
+        A name is unknown.
+    """
+    given = [each for name in names for each in name.split(",") if each not in ("", "all")]
+    unknown = next((each for each in given if each not in (*CHECKS, *OPTIONS)), None)
+    if unknown is not None:
+        raise DevmodError(f"{unknown!r} is no check; there are {', '.join(CHECKS)}, and the options {' and '.join(OPTIONS)}")
+    return ",".join(given if set(given) & set(CHECKS) else (*CHECKS, *given))
+
+
+def error_of(reports: list[dict[str, Any]]) -> SanitizeError:
+    """Return the error of reports, with the facts of the first one."""
+    first = reports[0]
+    text = "\n".join(each["text"] for each in reports)
+    error = SanitizeError(text, kind="cuda", function=first.get("function", ""), argument=first.get("argument", ""))
+    error.index, error.source = first.get("index"), first.get("source", "")
+    error.block, error.thread = tuple(first.get("block", ())), tuple(first.get("thread", ()))
+    error.reports = reports
+    return error
+
+
+def simulated_driver() -> StandinDriver:
+    """Return the simulated driver of this process, which devmod and other libraries use from now on.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        This process uses another driver.
+    """
+    with suppress(OSError):
+        if not hasattr(ctypes.CDLL(libcuda.soname, mode=os.RTLD_NOLOAD), "standin_report"):
+            raise DeviceNotFoundError(
+                f"checks need the simulated GPU, and this process has loaded another {libcuda.soname} before. Run the program with: "
+                "devmod simulate --sanitize -- COMMAND",
+                kind="cuda",
+            )
+    os.environ |= {"DEVMOD_CUDA_DRIVER": "simulator", "CUDA_FORCE_PTX_JIT": "1"}
+    driver = libcuda.load()
+    driver.show()
+    return driver
+
+
+@contextmanager
+def sanitize(*checks: str) -> Iterator[None]:
+    """Check the launches in the body, and raise an error at its end for what was found. Kernels run on the simulated GPU.
+
+    Parameters
+    ----------
+    checks
+        Some of "bounds", "align", "free", "leak", "race", "sync" and "init"; all by default. Leaks are found at the end of the process.
+
+    Raises
+    ------
+    SanitizeError
+        A check has found a fault.
+    DeviceNotFoundError
+        This process uses a real driver already.
+    """
+    names = check_names(checks)
+    driver = simulated_driver()
+    before = os.environ.get(_VARIABLE, "")
+    os.environ[_VARIABLE] = names  # compilers see it too
+    failed = None
+    try:
+        yield
+    except Exception as error:
+        failed = error
+        raise
+    finally:
+        driver.settle()
+        os.environ[_VARIABLE] = before
+        reports = [json.loads(line) for line in driver.sanitize_reports()]
+        if reports:
+            raise error_of(reports) from failed

@@ -1,0 +1,513 @@
+"""Execution with checks: steps that know their instruction, and the order of accesses by barriers, warps and atomics."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .barriers import Barriers, Waiting
+from .columns import Launch
+from .decoder import Decoder, Source
+from .execution import Execution
+from .guards import Step
+from .lanes import Frame, Lanes
+from .memory import Arena
+from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
+from .ops_warp import Warps
+from .origins import UNKNOWN, origins_of
+from .poison import Poison
+from .program import Block, Code, Leave, Program
+from .ptx_types import S64, Address, Array, Register
+from .reports import counted, source_of, type_of, width_of
+from .sanitizer import Detail, Sanitizer
+from .shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
+
+if TYPE_CHECKING:
+    from .barriers import Barrier
+
+_PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
+_MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
+#: Loads of these kinds may wait for another thread's store.
+_STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
+
+
+class Site:
+    """An instruction, as checks see it."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.instruction = decoder.instruction
+        self.root = decoder.parts[0]
+        self.reads, self.writes = sorted(decoder.reads), sorted(decoder.writes)
+        self.strong = self.root in ("atom", "red", "mbarrier") or bool(_STRONG & decoder.modifiers)
+        self.volatile = decoder.has("volatile")
+        self.loops = False
+        addresses = [operand for operand in decoder.operands if isinstance(operand, Address)]
+        self.origins = {each for operand in addresses for each in origins_of(decoder.program, decoder.function, operand) or {UNKNOWN}}
+        if self.root not in _PLAIN or decoder.has("tensor"):  # the address is a descriptor's
+            self.origins = {UNKNOWN}
+        self.address = [operand.base.number for operand in addresses if isinstance(operand.base, Register)]
+        self.compares = decoder.has("cas")
+        self.values: list[Source] = []
+        self.sources: tuple[int | None, ...] = ()
+        self.targets: tuple[int | None, ...] = ()
+        if self.root in ("ld", "ldu"):
+            self.targets = tuple(getattr(part, "number", None) for part in decoder.vector(0))
+        elif self.root == "st":
+            parts = decoder.vector(1)
+            self.sources = tuple(getattr(part, "number", None) for part in parts)
+            again = Decoder(decoder.program, decoder.function, decoder.instruction)
+            self.values = [again.source(part, decoder.dtype) for part in parts] if decoder.type != "b128" else []
+
+
+class Watcher:
+    """What the decoding of a program does with each instruction."""
+
+    def __init__(self, checks: frozenset[str]) -> None:
+        self.poison = Poison(checks) if "init" in checks else None
+        self.grains: dict[str, int] = {}
+        self.sites: dict[int, Site] = {}
+
+    def grain(self, program: Program, space: str) -> int:
+        """Return the fewest bytes that a store of the kernel writes in a space: accesses of fewer bytes can only read."""
+        if space not in self.grains:
+            self.grains[space] = program_grain(program, space)
+        return self.grains[space]
+
+    def decoded(self, code: Code) -> None:
+        """Note the blocks after operations of a warp or a cluster, and the instructions in loops."""
+        kinds = (WarpOperation, ClusterBarrier)
+        code.after = {block.next: type(block.end) for block in code.blocks if isinstance(block.end, kinds)}
+        reached = {block.number: reach(code, block.number) for block in code.blocks}
+        for block in code.blocks:
+            sites = [self.sites[id(each)] for each in block.instructions if id(each) in self.sites]
+            for site in sites:
+                site.loops = block.number in reached[block.number]
+            if isinstance(block.end, WarpOperation):
+                # What only lanes that have passed it run: the blocks behind it from which nothing leads back to it.
+                leaves = {each.number for each in code.blocks if isinstance(each.end, Leave) and not each.steps}
+                code.behind[block.number] = {each for each in reached[block.number] - leaves if block.number not in reached[each]}
+
+    def step(self, decoder: Decoder, step: Step) -> Step:
+        """Return a step that tells its execution which instruction it is, and follows values that nothing wrote."""
+        site = self.sites[id(decoder.instruction)] = Site(decoder)
+        poison = self.poison
+        if site.root not in _MEMORY:
+            return step if poison is None else poison.plain(decoder, step)
+
+        def run(lanes: Lanes) -> None:
+            execution: Any = lanes.frame.execution
+            execution.site, execution.lanes = site, lanes
+            execution.touched.clear()
+            step(lanes)
+            execution.site = None
+            if poison is not None:
+                poison.memory(site, lanes, execution.touched)
+
+        return run
+
+    def guard(self, decoder: Decoder, step: Step) -> Step:
+        """Return a guarded step whose predicate is followed."""
+        return step if self.poison is None else self.poison.guard(Site(decoder), step)
+
+    def end(self, decoder: Decoder, block: Block) -> None:
+        """Let the end of a block look for lanes that are absent."""
+        block.site = site = Site(decoder)
+        end = block.end
+        if isinstance(end, WarpOperation) and end.mask is not None:
+
+            def run(lanes: Lanes, warps: Warps, mask: Array) -> None:
+                execution: Any = lanes.frame.execution
+                if execution.bypassed:
+                    execution.find_absent(site, lanes, warps, mask, lanes.frame.code, block.number)
+                end.run_lanes(lanes, warps, mask)
+
+            block.end = replace(end, run_lanes=run)
+
+
+def reach(code: Code, number: int) -> set[int]:
+    """Return the blocks that lanes may run after a block."""
+    reached: set[int] = set()
+    work = [number]
+    while work:
+        block = code.blocks[work.pop()]
+        new = {each for each in (block.next, block.taken, *block.targets) if each >= 0} - reached
+        reached |= new
+        work += new
+    return reached
+
+
+def program_grain(program: "Program", space: str) -> int:
+    """Return the fewest bytes that a store of a kernel writes in a space, 1 to 16: accesses of fewer bytes can only read."""
+    result = 16 if space == "shared" else 4
+    for function in program.module.reached(program.kernel):
+        for instruction in function.instructions:
+            parts = instruction.parts
+            if parts[0] in ("st", "atom", "red") and (
+                space in instruction.opcode or not {"global", "shared", "local", "param"} & set(parts)
+            ):
+                width = width_of(type_of(instruction))
+                width *= next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
+                result = min(result, max(width, 1))
+            elif parts[0] in ("cp", "stmatrix", "wmma", "mbarrier", "sust"):
+                result = min(result, 4)
+    return result
+
+
+class CheckedBarriers(Barriers):
+    """Barriers that pass on what warps know of each other's accesses."""
+
+    execution: "CheckedExecution"
+
+    def __init__(self, execution: "CheckedExecution") -> None:
+        super().__init__(execution)
+        self.rows: dict[int, Array] = {}
+
+    def arrive(self, number: int, lanes: Lanes, threads: int, block: Block | None, release: Any = None, value: Any = None) -> None:
+        """Note what the warps that arrive know."""
+        execution = self.execution
+        now = execution.sanitizer.tick(None)
+        barrier = self.barriers.get(number)
+        waited = barrier is not None and (barrier.waiting or barrier.arrived.any())
+        if lanes.count == execution.alive_count and not threads and not waited:
+            execution.know[:] = now
+            execution.quiet_time = now
+            execution.warp_sync[:] = now
+            if execution.shared.shadow is not None:
+                execution.shared.shadow.drop()
+        else:
+            rows = self.rows.setdefault(number, np.zeros((len(self.alive), execution.warps_per_block), S64))
+            if barrier is not None:
+                rows[barrier.arrived == 0] = 0
+            blocks, warps = lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
+            mine = np.unique(blocks * execution.warps_per_block + warps)
+            blocks, warps = np.divmod(mine, execution.warps_per_block)
+            np.maximum.at(rows, blocks, execution.know[blocks, warps])
+            rows[blocks, warps] = now
+        super().arrive(number, lanes, threads, block, release, value)
+
+    def release(self) -> bool:
+        """Report the blocks whose threads wait at different barriers, and release."""
+        if "sync" in self.execution.sanitizer.checks:
+            for barrier in self.barriers.values():
+                if len({(id(each.lanes.frame.code), each.next) for each in barrier.waiting}) > 1:
+                    self.check(barrier)
+        return super().release()
+
+    def check(self, barrier: "Barrier") -> None:
+        """Report the blocks that are complete and whose threads wait at several barriers without a number of threads."""
+        complete = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
+        places: dict[tuple[int, int], list[Lanes]] = {}
+        for each in barrier.waiting:
+            places.setdefault((id(each.lanes.frame.code), each.next), []).append(each.lanes)
+        first, *others = places.items()
+        threads = [np.concatenate([lanes.lanes for lanes in groups]) for _, groups in (first, *others)]
+        in_first = np.bincount(self.execution.column("block")[threads[0]], minlength=len(self.alive)) > 0
+        for (key, groups), lanes in zip(others, threads[1:], strict=True):
+            chosen = lanes[(complete & in_first)[self.execution.column("block")[lanes]]]
+            if len(chosen):
+                here, there = (self.execution.site_before(each[0].frame, number) for (_, number), each in ((first), (key, groups)))
+                module = self.execution.program.module
+                self.execution.sanitizer.report(
+                    self.execution, "sync", "divergent barrier", there, np.sort(chosen),
+                    f"waits here while {len(threads[0])} threads wait at {source_of(module, here.instruction)}",
+                )  # fmt: skip
+
+    def release_group(self, barrier: "Barrier", group: Waiting, complete: Array) -> None:
+        """Let the warps that are released know what those that arrived knew."""
+        number = next(number for number, each in self.barriers.items() if each is barrier)
+        lanes = group.lanes
+        blocks, warps = lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
+        chosen = complete[blocks]
+        if number in self.rows and chosen.any():
+            execution = self.execution
+            b, w = blocks[chosen], warps[chosen]
+            execution.know[b, w] = np.maximum(execution.know[b, w], self.rows[number][b])
+            execution.warp_sync[lanes.lanes[chosen]] = execution.sanitizer.now
+        super().release_group(barrier, group, complete)
+
+
+class CheckedExecution(Execution):
+    """The blocks of a launch, with checks of each access."""
+
+    memory = ShadowLanes
+    make_barriers = CheckedBarriers
+    barriers: CheckedBarriers
+    shared: ShadowLanes
+
+    def __init__(self, program: Program, launch: Launch, arena: Arena, blocks: range) -> None:
+        assert isinstance(arena, ShadowArena)
+        self.sanitizer: Sanitizer = arena.shadow.sanitizer
+        self.site: Site | None = None
+        self.touched: list[Touched] = []
+        self.bypassed: dict[tuple[int, int], Array] = {}  # lanes that have gone past an operation at which others of their warp wait
+        self.lanes: Any = None  # those of the step that runs
+        self.grain = program.watcher.grain(program, "shared")
+        self.quiet_time = self.sanitizer.tick(None)
+        super().__init__(program, launch, arena, blocks)
+        # The times until which accesses are known: of other warps of the block by each warp, of its own warp by each lane, of other blocks.
+        self.know = np.full((len(blocks), self.warps_per_block, self.warps_per_block), self.quiet_time, S64)
+        self.warp_sync = np.full(self.count, self.quiet_time, S64)
+        self.seen = np.full(len(blocks), self.sanitizer.begin, S64)
+
+    def where(self, lane: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return block and thread of a lane."""
+        columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
+        block, thread = (tuple(int(column[lane if len(column) > 1 else 0]) for column in each) for each in columns)
+        return block, thread
+
+    def quiet(self, shadow: Shadow) -> int:
+        """Return the time before which all accesses to a memory are in order with those of now."""
+        return self.sanitizer.quiet if shadow is self.sanitizer.arena.shadow else self.quiet_time
+
+    # Bounds
+
+    def limits(self, space: str, size: int) -> Any:
+        """Return the addresses that the instruction may access: those of the variable or the allocation that its address comes from."""
+        site = self.site
+        known = self.sanitizer.limits
+        if (site, space) not in known:
+            known[site, space] = self.find_limits(site, space)
+        return known[site, space] or ((0, size) if space != "global" else None)
+
+    def find_limits(self, site: Site | None, space: str) -> tuple[int, int] | None:
+        """Return the limits of an instruction, or None if its address has no single origin."""
+        if site is None or not site.origins or UNKNOWN in site.origins:
+            return None
+        found: set[tuple[int, int]] = set()
+        for kind, name in site.origins:
+            if kind == "param" and space == "global":
+                owner = self.sanitizer.owner(self.sanitizer.value(name))
+                if owner is not None:
+                    found.add((owner.start, owner.start + owner.size))
+                elif self.sanitizer.freed_at(self.sanitizer.value(name)):
+                    found.add((0, 0))
+            elif kind == "shared" == space:
+                start = self.program.shared[name]
+                size = self.program.module.text.variables.get(name) or next(
+                    function.variables[name] for function in self.program.module.text.functions.values() if name in function.variables
+                )
+                found.add((start, start + size.size if size.count else self.shared.size))
+            elif kind in ("global", "const") and space == "global":
+                start = self.program.module.addresses[name]
+                found.add((start, start + self.program.module.text.variables[name].size))
+        return found.pop() if len(found) == 1 else None
+
+    def refuse(self, lanes: Lanes, address: Array, size: int, access: str, space: str, outside: Array) -> Array | None:
+        """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
+        site, checks = self.site, self.sanitizer.checks
+        misaligned = (address & address.dtype.type(size - 1)) != 0
+        if site is None or not (outside | misaligned).any():
+            return None
+        for check, bad in (("bounds", outside), ("align", misaligned & ~outside)):
+            if not bad.any():
+                continue
+            if check not in checks and not (check == "bounds" and "free" in checks):
+                return None  # it is a fault, as without checks
+            positions = np.flatnonzero(bad)
+            value = int(address[positions[0]])
+            numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
+            self.report_place(site, check, numbers, value, size, access, space)
+        return np.asarray(outside | misaligned)
+
+    def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, space: str) -> None:
+        """Report an access out of bounds, misaligned, or of freed memory."""
+        sanitizer = self.sanitizer
+        sizes = {"shared": self.shared.size, "local": self.local.size, "parameter": self.parameters.size}
+        limits = self.limits(space, sizes.get(space, 0))
+        kind = {"bounds": "out of bounds", "align": "misaligned"}[check]
+        origin = next((name for kind_, name in site.origins if kind_ in (space, {"global": "const"}.get(space))), "")
+        if limits and origin and space != "local":
+            detail = sanitizer.variable(space, origin, address, size, type_of(site.instruction), limits)
+        elif space == "global":
+            freed = sanitizer.freed_at(address)
+            if freed is not None and check == "bounds":
+                check, kind = "free", "use after free"
+            owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
+            detail = sanitizer.describe(site, address, size, owner)
+        else:
+            detail = f"{counted(size)} at byte {address} of {limits[1]} bytes of {space} memory", "", None
+        if check == "align":
+            detail = f"{detail[0]}; 0x{address:x} is no multiple of {size}", *detail[1:]
+        if check in sanitizer.checks or check == "bounds":
+            sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, *detail)
+
+    # Accesses and their order
+
+    def touch(self, each: Touched, bad: Array | None) -> None:
+        """Note an access, of the lanes that are not out of bounds: for races, and for the values that nothing wrote."""
+        site, shadow, lanes = self.site, each.memory, each.lanes
+        if bad is not None:
+            good = np.flatnonzero(~np.broadcast_to(bad, (lanes.count,)))
+            each.index, each.place = (np.broadcast_to(some, (lanes.count,))[good] for some in (each.index, each.place))
+            each.lanes = lanes = lanes.select(good, [])
+        if site is None or not lanes.count:
+            return
+        self.touched.append(each)
+        if "race" not in self.sanitizer.checks or shadow is self.local.shadow:
+            return
+        strong = site.strong
+        if not shadow.is_global:
+            if site.volatile and "volatile" in self.sanitizer.checks:
+                self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
+            strong = (
+                site.root in ("atom", "red", "mbarrier")
+                or each.access.startswith("mbarrier")
+                or (strong and (site.loops or site.root == "st"))
+            )
+        self.access = each
+        for part in shadow.grains(each.index, each.dtype, each.count * each.dtype.itemsize):
+            if each.access == "read":
+                shadow.read(self, lanes, part, strong)
+            else:
+                shadow.write(self, lanes, part, strong, each.access)
+
+    def stored(self, positions: Array) -> list[Array]:
+        """Return the bits that lanes store, which may be a part of the lanes of the step; none if they are not known."""
+        whole, lanes = self.lanes, self.access.lanes
+        if lanes is not whole:
+            places = lanes.index[positions] if lanes.index is not None else positions
+            positions = places if whole.index is None else np.searchsorted(whole.index, places)
+        values = [np.broadcast_to(source(whole), (whole.count,))[positions] for source in self.site.values] if self.site is not None else []
+        return [value.view(f"u{value.itemsize}") for value in values]
+
+    def same(self, positions: Array) -> Array:
+        """Return whether memory has the values already that lanes store."""
+        places = np.broadcast_to(self.access.place, (self.access.lanes.count,))[positions]
+        values = self.stored(positions)
+        equal = [value == self.access.view[number:][places].view(value.dtype) for number, value in enumerate(values)]
+        return np.all(equal, axis=0) if values else np.zeros(len(positions), bool)
+
+    def differ(self, lost: Array, won: Array) -> Array:
+        """Return whether lanes of one store have other values than those that come later at their element."""
+        values = [first != second for first, second in zip(self.stored(lost), self.stored(won), strict=True)]
+        return np.any(values, axis=0) if values else np.zeros(len(lost), bool)
+
+    def places(self, lanes: Lanes, positions: Array, before: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Return the times of records, block and warp of lanes, the warps of the records, and which are of the same block."""
+        block, thread = np.divmod(before & THREAD, self.threads)
+        own, inner = (np.broadcast_to(lanes.column(name), (lanes.count,))[positions] for name in ("block", "thread"))
+        return before >> 32, own, inner >> 5, thread >> 5, block == own + self.blocks.start
+
+    def unordered(self, lanes: Lanes, positions: Array, before: Array) -> Array:
+        """Return whether each lane at `positions` has no order with an earlier access."""
+        time, own, warp, other, inside = self.places(lanes, positions, before)
+        known = np.where(warp == other, self.warp_sync[lanes.lanes[positions]], self.know[own, warp, other])
+        result = np.asarray(time >= np.where(inside, known, self.seen[own]))
+        earlier = time < self.sanitizer.begin
+        if earlier.any():
+            result[earlier] = self.sanitizer.order.unordered(time[earlier])
+        return result
+
+    def acquire(self, lanes: Lanes, positions: Array, before: Array) -> None:
+        """Let lanes know what came before the atomic accesses whose values they have read."""
+        time, own, warp, other, inside = self.places(lanes, positions, before)
+        np.maximum.at(self.seen, own[~inside], time[~inside])
+        time, own, warp, other = (each[inside] for each in (time, own, warp, other))
+        np.maximum.at(self.know, (own, warp), self.know[own, other])
+        np.maximum.at(self.know, (own, warp, other), time)
+        same = warp == other
+        self.warp_sync[lanes.lanes[positions[inside][same]]] = self.sanitizer.now
+
+    def meet(self, lanes: Lanes) -> None:
+        """Let the blocks of lanes know all accesses before now: those that update one element in one instruction, for example."""
+        blocks = np.unique(lanes.column("block"))
+        self.seen[blocks] = self.know[blocks] = self.sanitizer.now
+        self.warp_sync[lanes.lanes] = self.sanitizer.now
+
+    def race(self, lanes: Lanes, positions: Array, index: Array, before: Array, access: str, other: str, shadow: Shadow) -> None:
+        """Report lanes whose access races with an earlier one."""
+        site = self.site
+        assert site is not None
+        numbers = lanes.lanes[positions]
+        first = int(np.argmin(numbers))
+        record = int(before[first])
+        kind = access.split()[0]
+        what, name, number = self.element(site, int(index[first]) * shadow.grain, shadow)
+        if record >> 32 < self.sanitizer.begin:
+            title, who = "race between streams", f"{self.sanitizer.order.describe(record >> 32)}, in another stream,"
+        else:
+            title, launch = "race", self.launch
+            places = zip(divmod(record & THREAD, self.threads), (launch.grid, launch.block), strict=True)
+            block, thread = (tuple(map(int, np.unravel_index(value, extent[::-1])[::-1])) for value, extent in places)
+            who = f"block {block}, thread {thread}"
+            other += f" it at {source_of(self.program.module, self.sanitizer.sites[record >> 32].instruction)}"
+        detail = f"{what}; {who} {other if title == 'race' else f'{other} it'}, and nothing orders the two"
+        order = np.argsort(numbers, kind="stable")
+        title += f" ({kind} and {other.split()[0][:-1]})"
+        self.sanitizer.report(self, "race", title, site, numbers[order], detail, name, number)
+
+    def element(self, site: Site, offset: int, shadow: Shadow) -> Detail:
+        """Return an element of a memory in words, the name of its array and its index."""
+        sanitizer = self.sanitizer
+        if shadow is sanitizer.arena.shadow:
+            address = sanitizer.arena.base + offset
+            what, name, index = sanitizer.describe(site, address, shadow.grain, sanitizer.owner(address))
+            return what.split(" at ", 1)[1].split(";")[0], name, index
+        if shadow is self.local.shadow:
+            return f"byte {offset % self.local.stride} of local memory", "", None
+        offset %= self.shared.stride
+        for name, start in self.program.shared.items():
+            limits = (start, self.shared.size)
+            variable = next((f.variables[name] for f in self.program.module.text.functions.values() if name in f.variables), None)
+            variable = variable or self.program.module.text.variables.get(name)
+            if variable is not None and start <= offset < (start + variable.size if variable.count else self.shared.size):
+                what, shown, index = sanitizer.variable("shared", name, offset, shadow.grain, type_of(site.instruction), limits)
+                return what.split(" at ", 1)[1].split(";")[0], shown, index
+        return f"byte {offset} of shared memory", "", None
+
+    # Ends of blocks
+
+    def add(self, lanes: Lanes, number: int) -> None:
+        """Note that lanes come out of an operation of their warp, which orders their accesses."""
+        after = lanes.frame.code.after.get(number)
+        if after is not None:
+            self.warp_sync[lanes.lanes] = self.sanitizer.tick(None)
+            if after is ClusterBarrier:
+                blocks = np.unique(lanes.column("block"))
+                self.know[blocks] = self.seen[blocks] = self.sanitizer.now
+        super().add(lanes, number)
+
+    def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
+        """Execute the end of a block, with checks."""
+        site = block.site
+        self.site = site
+        for parked, number in self.parked:
+            if parked.code is frame.code and block.number in frame.code.behind.get(number, ()):
+                slots = self.bypassed.setdefault((id(frame.code), number), np.zeros(self.slots, bool))
+                slots[lanes.column("slot")] = True
+        self.touched.clear()
+        poison = self.program.watcher.poison
+        if poison is not None and frame.poison and site is not None:
+            poison.end(site, lanes)
+        super().finish(frame, block, lanes)
+        self.site = None
+
+    def find_absent(self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int) -> None:
+        """Report the lanes whose mask names lanes that have gone past the operation."""
+        gone = self.bypassed.pop((id(code), number), None)
+        if gone is None or "sync" not in self.sanitizer.checks:
+            return
+        absent = mask & np.packbits(gone, bitorder="little").view(np.uint32)[warps.warps] & ~warps.bits()[warps.warps]
+        positions = np.flatnonzero(absent)
+        if len(positions):
+            lane = int(absent[positions[0]]).bit_length() - 1
+            members = int(np.broadcast_to(mask, absent.shape)[positions[0]])
+            detail = f"its mask 0x{members:x} names lane {lane}, which is absent"
+            self.sanitizer.report(self, "sync", "absent lanes", site, lanes.lanes[positions], detail)
+
+    def site_before(self, frame: Frame, number: int) -> Site:
+        """Return the instruction after which lanes come to a block."""
+        return next(block.site for block in frame.code.blocks if block.next == number and isinstance(block.end, BarrierOperation))
+
+    def deadlock(self) -> None:
+        """Report where threads wait, and raise the error."""
+        groups: Sequence[tuple[Site, Lanes]] = [(lanes.frame.code.blocks[number].site, lanes) for (_, number), lanes in self.parked.items()]
+        groups = [*groups, *((self.site_before(each.lanes.frame, each.next), each.lanes)
+                             for barrier in self.barriers.barriers.values() for each in barrier.waiting)]  # fmt: skip
+        if "sync" in self.sanitizer.checks and groups:
+            module = self.program.module
+            waits = "; ".join(f"{lanes.count} wait at {source_of(module, site.instruction)}" for site, lanes in groups)
+            site, lanes = groups[0]
+            self.sanitizer.report(self, "sync", "deadlock", site, lanes.lanes, f"waits for threads that never come: {waits}")
+        super().deadlock()

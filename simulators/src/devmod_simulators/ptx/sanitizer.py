@@ -1,0 +1,270 @@
+"""The checks of launches: the state that outlives a launch, and the reports."""
+
+import bisect
+import json
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..drivers.worker_process import Fields, text
+from .columns import Launch
+from .execution import run
+from .memory import Arena
+from .reports import Report, counted, name_of, parameters_of, source_of, type_of, width_of
+from .shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena
+from .streams import Order, Work
+
+if TYPE_CHECKING:
+    from .checked import CheckedExecution, Site
+    from .module import Module
+
+#: A place in memory in words, the name of its array, and the index.
+Detail = tuple[str, str, int | None]
+#: The largest allocation whose bytes are followed until something writes them.
+_FOLLOWED = 1 << 28
+_ALLOCATED, _FREED, _ACCESS = 1, 2, 3
+#: The most reports of a launch.
+_MOST = 64
+
+
+@dataclass
+class Allocation:
+    """Memory of the device: where it was allocated and freed, as places in the host's program."""
+
+    start: int
+    size: int
+    place: str = ""
+    freed: str | None = None
+    written: bool = False
+
+
+class Sanitizer:
+    """The checks of a process: its allocations, its global memory with shadows, and the launch that runs."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = ShadowArena(arena, self)
+        self.allocations: dict[int, Allocation] = {}
+        self.freed: list[Allocation] = []
+        self.now = 1
+        self.sites: list[Any] = [None, None]  # the instruction of each time
+        self.checks: frozenset[str] = frozenset()
+        self.reports: dict[tuple[str, str], Report] = {}
+        self.order = Order()
+
+    def tick(self, site: "Site | None") -> int:
+        """Return a new time."""
+        self.now += 1
+        self.sites.append(site)
+        return self.now
+
+    # What the host does
+
+    def allocated(self, start: int, size: int, place: str, written: bool) -> None:
+        """Note an allocation. What the host may write to itself counts as written."""
+        self.allocations[start] = Allocation(start, size, place, written=written or size > _FOLLOWED)
+        if not self.allocations[start].written:
+            self.written(start, size, UNWRITTEN)
+
+    def released(self, start: int, place: str) -> None:
+        """Note that memory was freed."""
+        allocation = self.allocations.pop(start, None)
+        if allocation is not None:
+            allocation.freed = place
+            if not allocation.written:
+                self.written(start, allocation.size)
+            self.freed.append(allocation)
+            del self.freed[:-1000]
+
+    def written(self, start: int, size: int, value: int = WRITTEN) -> None:
+        """Note that the host has written to memory."""
+        first = start - self.arena.base
+        self.arena.shadow.bytes_written[first : first + size] = value
+
+    def take(self, fields: Fields) -> None:
+        """Take the notes of the driver (drivers/protocol.md)."""
+        while fields.at < len(fields.data):
+            kind = fields.u32()
+            if kind == _ALLOCATED:
+                start, size, written = fields.numbers("QQI")
+                self.allocated(start, size, fields.bytes().decode(), bool(written))
+            elif kind == _FREED:
+                (start,) = fields.numbers("Q")
+                self.released(start, fields.bytes().decode())
+            elif kind == _ACCESS:
+                self.copied(fields.numbers("QQ"), *fields.numbers("6Q"))  # type: ignore[arg-type]
+            else:
+                stream, number, operation = fields.numbers("3Q")
+                self.order.take(kind, stream, number, operation, fields.bytes().decode())
+
+    def copied(self, work: Work, start: int, pitch: int, width: int, rows: int, source: int, source_pitch: int) -> None:
+        """Note a copy or a fill of rows: what they hold, and races with work of other streams."""
+        states = self.arena.shadow.bytes_written
+        self.begin_work(work, "a copy or a fill")
+        for row in range(rows):
+            first = start + row * pitch - self.arena.base
+            other = source + row * source_pitch - self.arena.base
+            if source:
+                self.work_accesses(other, width, "read")
+            if start:
+                self.work_accesses(first, width, "write")
+                states[first : first + width] = states[other : other + width].copy() if source else WRITTEN
+        if source and start:
+            self.doubt(start)
+
+    def packed(self) -> bytes:
+        """Return the reports, for the driver, and forget them."""
+        count = len(self.reports)
+        parts = [text(part) for each in self.reports.values() for part in (each.text, json.dumps(each.fields()))]
+        self.reports = {}
+        return struct.pack("<I", count) + b"".join(parts)
+
+    def is_written(self, start: int, size: int) -> bool:
+        """Return whether something wrote all bytes of an allocation."""
+        allocation = self.allocations[start]
+        first = start - self.arena.base
+        allocation.written = allocation.written or not self.arena.shadow.bytes_written[first : first + size].any()
+        return allocation.written
+
+    def doubt(self, address: int) -> None:
+        """Note that an allocation may have bytes again that nothing wrote."""
+        for each in self.allocations.values():
+            each.written &= not each.start <= address < each.start + each.size
+
+    # Work of streams
+
+    def begin_work(self, work: Work, what: str) -> None:
+        """Note that an operation of a stream begins. Reads that wait stay where another stream may write to them yet."""
+        self.begin = self.tick(None)
+        self.quiet = self.order.begin(work, what, self.begin)
+        if self.quiet < self.begin:
+            self.arena.shadow.settle()
+        else:
+            self.arena.shadow.drop()
+
+    def work_accesses(self, first: int, size: int, access: str) -> None:
+        """Note an access of a copy or a fill, and report a race with an operation of another stream."""
+        shadow = self.arena.shadow
+        grains = slice(first // shadow.grain, -(-(first + size) // shadow.grain))
+        others = [("writes", shadow.writes), ("reads", shadow.reads), ("reads", shadow.other_reads)][: 3 if access == "write" else 1]
+        for other, records in others if self.quiet < self.begin and "race" in self.checks else []:
+            before = records[grains]
+            candidates = np.flatnonzero((before >> 32) >= self.quiet)
+            racing = candidates[self.order.unordered(before[candidates] >> 32)]
+            if len(racing):
+                time = int(before[racing[0]]) >> 32
+                address = self.arena.base + (grains.start + int(racing[0])) * shadow.grain
+                self.report_streams(access, other, time, address)
+        now = self.tick(None)
+        if access == "write":
+            shadow.writes[grains] = now << 32 | THREAD
+            shadow.last_write = now
+        else:
+            shadow.other_reads[grains] = shadow.reads[grains]
+            shadow.reads[grains] = now << 32 | THREAD
+            shadow.last_read = now
+
+    def report_streams(self, access: str, other: str, time: int, address: int) -> None:
+        """Report a copy or a fill that races with an operation of another stream."""
+        owner = self.owner(address) or self.nearest(address)
+        what = f"0x{address:x}" if owner is None else f"byte {address - owner.start} of {owner.size}, allocated at {owner.place or '?'}"
+        detail = f"{what}; {self.order.describe(time)}, in another stream, {other} it, and nothing orders the two"
+        key = f"race between streams ({access} and {other[:-1]})", self.order.describe(time)
+        self.reports.setdefault(key, Report("race", key[0], self.order.describe(self.now), "", (), (), detail, threads={0}))
+
+    # Launches
+
+    def launch(
+        self, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: list[tuple[int, int]], work: Work = (0, 0)
+    ) -> list[Report]:
+        """Run a kernel with checks. `reports` has what was found, also if it raises an error."""
+        from .checked import CheckedExecution, Watcher
+
+        for start, size in ranges:
+            if start not in self.allocations:  # it was allocated before the checks began
+                self.allocated(start, size, "", True)
+        self.checks = checks
+        shadow = self.arena.shadow
+        shadow.complete = all(self.is_written(start, size) for start, size in ranges)
+        self.arena.set_ranges(ranges)
+        program = module.program(kernel, checks, Watcher)
+        grain = program.watcher.grain(program, "global")
+        if grain < shadow.grain:
+            shadow.reset(shadow.size, grain)
+        self.program, self.configuration = program, launch
+        self.begin_work(work, f"the kernel {kernel}")
+        self.limits: dict[Any, tuple[int, int] | None] = {}
+        self.names: list[tuple[str, str]] | None = None
+        run(program, launch, self.arena, CheckedExecution)
+        return list(self.reports.values())
+
+    def value(self, offset: int) -> int:
+        """Return 8 bytes of the block of parameters."""
+        return int.from_bytes(self.configuration.parameters[offset : offset + 8], "little")
+
+    def owner(self, address: int) -> Allocation | None:
+        """Return the allocation that an address is in."""
+        arena = self.arena
+        place = bisect.bisect_right(arena.starts, address) - 1
+        return self.allocations.get(arena.starts[place]) if place >= 0 and address < arena.ends[place] else None
+
+    def freed_at(self, address: int) -> Allocation | None:
+        """Return the allocation that an address was in before it was freed."""
+        return next((each for each in reversed(self.freed) if each.start <= address < each.start + each.size), None)
+
+    def argument_of(self, allocation: Allocation) -> tuple[int, str, str, int] | None:
+        """Return the number, the name, the declared type and the value of the argument that points into an allocation."""
+        if self.names is None:
+            self.names = parameters_of(self.program.module, self.program.name)
+        offset = 0
+        for number, variable in enumerate(self.program.kernel.params):
+            offset = -(-offset // variable.align) * variable.align
+            value = self.value(offset)
+            if variable.size == 8 and allocation.start <= value <= allocation.start + allocation.size:
+                name, kind = self.names[number] if len(self.names) == len(self.program.kernel.params) else ("", "")
+                return number + 1, name, kind, value
+            offset += variable.size
+        return None
+
+    def nearest(self, address: int) -> Allocation | None:
+        """Return the allocation that is next to an address."""
+        gap = lambda each: max(each.start - address, address - each.start - each.size + 1)  # noqa: E731
+        return min(self.allocations.values(), key=gap, default=None)
+
+    def describe(self, site: "Site", address: int, size: int, allocation: Allocation | None) -> Detail:
+        """Return the memory at an address in words, the argument's name, and the index."""
+        if allocation is None:
+            return f"{counted(size)} at 0x{address:x}; there is no allocation", "", None
+        number, name, declared, start = self.argument_of(allocation) or (0, "", "", allocation.start)
+        kind = declared or type_of(site.instruction)
+        width = width_of(kind)
+        index = (address - start) // width
+        known = name or (f"argument {number}" if number else "the allocation")
+        what = f"{counted(size)} at {known}[{index}]; {known} {'was' if allocation.freed is not None else 'is'} "
+        what += f"{kind}[{(allocation.start + allocation.size - start) // width}]"
+        what += f" of argument {number} ('{name}')" if name else ""
+        what += f", allocated at {allocation.place}" if allocation.place else ""
+        what += f", freed at {allocation.freed}" if allocation.freed else ""
+        return what, name, index
+
+    def report(self, execution: "CheckedExecution", check: str, kind: str, site: "Site", lanes: Any, *detail: Any) -> None:
+        """Note a fault of lanes, the first of which has the detail."""
+        line = self.program.module.text.source(site.instruction)
+        key = (kind, f"{line}" if line[1] else f"PTX {site.instruction.line}")
+        threads = {execution.blocks.start * execution.threads + int(lane) for lane in lanes}
+        known = self.reports.get(key)
+        if known is not None:
+            known.threads |= threads
+        elif len(self.reports) < _MOST:
+            block, thread = execution.where(int(lanes[0]))
+            source = source_of(self.program.module, site.instruction)
+            self.reports[key] = Report(check, kind, source, self.program.name, block, thread, *detail)
+            self.reports[key].threads = threads
+
+    def variable(self, space: str, name: str, offset: int, size: int, kind: str, limits: tuple[int, int]) -> Detail:
+        """Return a place in a variable in words."""
+        shown = name_of(name)
+        width = width_of(kind)
+        index = (offset - limits[0]) // width
+        return f"{counted(size)} at {shown}[{index}]; {shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory", shown, index

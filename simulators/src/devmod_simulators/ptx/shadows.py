@@ -1,0 +1,277 @@
+"""Memory with shadows: what may be accessed, which thread accessed an element last and when, and which bytes something wrote.
+
+A record has a time in its high 32 bits and a thread of the launch in its low ones. Time counts the accesses and barriers of a process.
+"""
+
+import mmap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .memory import Arena, Heap, LaneMemory, place_of, stepped
+from .ptx_types import S64, U8, Array, DType
+
+if TYPE_CHECKING:
+    from .checked import CheckedExecution
+    from .lanes import Lanes
+    from .sanitizer import Sanitizer
+
+#: The bit of a record for an atomic access, or one of another kind that synchronizes.
+STRONG = 1 << 31
+THREAD = STRONG - 1
+#: Elements of reads that wait for a write: without one before the next barrier, they need no record.
+_PENDING = 1 << 22
+#: How often a memory is looked up for bytes that nothing wrote.
+_TRIES = 16
+_NO_RESERVE = 0x4000  # Python 3.13 has the name mmap.MAP_NORESERVE
+#: What a byte of memory holds: a written value, nothing that was written, a value that was computed of one that nothing wrote.
+WRITTEN, UNWRITTEN, COMPUTED = 0, 1, 2
+
+
+def sparse(count: int, dtype: DType) -> Array:
+    """Return an array of zeros that takes memory where it is written."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+    return np.frombuffer(mmap.mmap(-1, count * dtype.itemsize, flags=flags), dtype)
+
+
+@dataclass
+class Touched:
+    """An access of the step that runs: its lanes, the elements of each in the whole memory, and in the view that the step has."""
+
+    memory: "Shadow"
+    lanes: "Lanes"
+    index: Array
+    dtype: DType
+    count: int
+    access: str
+    view: Array
+    place: Array
+
+
+class Shadow:
+    """The records of a memory. `grain` is the number of bytes that have one record."""
+
+    def __init__(self, sanitizer: "Sanitizer", size: int, grain: int, rows: tuple[int, int] | None = None) -> None:
+        self.sanitizer = sanitizer
+        self.is_global = rows is None
+        self.rows = rows  # the bytes of a piece and those that a kernel may access
+        self.bytes_written = sparse(size, U8)
+        if rows is not None:
+            self.bytes_written[:] = UNWRITTEN
+        self.changed, self.tries = True, 0
+        self.complete = False
+        self.reset(size, grain)
+
+    def full(self) -> bool:
+        """Return whether something wrote each byte that may be accessed: a hint, which is looked up now and then."""
+        if self.is_global or self.complete or not self.changed or self.tries > _TRIES or self.rows is None:
+            return self.complete
+        self.changed, self.tries = False, self.tries + 1
+        stride, size = self.rows
+        self.complete = not self.bytes_written.reshape(-1, stride)[:-1, :size].any()
+        return self.complete
+
+    def mark(self, each: Touched) -> None:
+        """Note that elements were written."""
+        if self.complete:
+            return
+        self.changed = True
+        view = self.bytes_written.view(each.dtype)
+        for number in range(each.count):
+            view[each.index + number if number else each.index] = WRITTEN
+
+    def reset(self, size: int, grain: int) -> None:
+        """Forget the accesses."""
+        self.grain = grain
+        self.size = size
+        self.writes, self.reads, self.other_reads = (sparse(size // grain + 8, S64) for _ in range(3))
+        self.last_write = self.last_read = 0
+        self.pending: list[tuple[Array, Array]] = []
+        self.pending_size = 0
+
+    def grains(self, index: Array, dtype: DType, size: int) -> list[Array]:
+        """Return the indices of the records of accesses."""
+        shift = dtype.itemsize.bit_length() - self.grain.bit_length()
+        first = index << np.int64(shift) if shift > 0 else index >> np.int64(-shift) if shift else index
+        return [first, *(first + number for number in range(1, size // self.grain))]
+
+    def settle(self) -> None:
+        """Record the reads that wait."""
+        for index, record in self.pending:
+            old = self.reads.take(index)
+            differs = (old & THREAD) != (record & THREAD)
+            self.other_reads[index[differs]] = old[differs]
+            self.reads[index] = record
+            lost = self.reads.take(index) != record
+            self.other_reads[index[lost]] = record[lost]
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget the reads that wait: no later write can race with them."""
+        self.pending, self.pending_size = [], 0
+
+    def read(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> None:
+        """Note a read of an element by each lane."""
+        now = self.sanitizer.tick(execution.site)
+        record = lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0))
+        if self.last_write >= execution.quiet(self):
+            self.compare(execution, lanes, self.writes.take(index), index, record, "read", execution.same)
+        self.last_read = now
+        if len(index) < len(record):
+            index = np.repeat(index, len(record))
+        self.pending.append((index, lanes.spread(record)))
+        self.pending_size += len(index)
+        if self.pending_size > _PENDING:
+            self.settle()
+
+    def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str) -> None:
+        """Note a write of an element by each lane."""
+        self.settle()
+        now = self.sanitizer.tick(execution.site)
+        record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
+        index = lanes.spread(index)
+        quiet = execution.quiet(self)
+        if self.last_write >= quiet:
+            self.compare(execution, lanes, self.writes.take(index), index, record, access, execution.same)
+        if self.last_read >= quiet and execution.site is not None and not execution.site.compares:
+            for reads in (self.reads, self.other_reads):
+                self.compare(execution, lanes, reads.take(index), index, record, access, None)
+        self.writes[index] = record
+        self.last_write = now
+        if strong:
+            if len(np.unique(index)) < len(index):
+                execution.meet(lanes)
+            return
+        winners = self.writes.take(index)
+        lost = np.flatnonzero(winners != record)
+        if len(lost):
+            lost = lost[execution.differ(lost, np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1))]
+            if len(lost):
+                execution.race(lanes, lost, index[lost], winners[lost], access, "writes", self)
+
+    def compare(
+        self, execution: "CheckedExecution", lanes: "Lanes", before: Array, index: Array, record: Array, access: str, same: Any
+    ) -> None:
+        """Report the lanes whose access has no order with an earlier one; `same` is None against reads."""
+        quiet, other = execution.quiet(self), "writes" if same else "reads"
+        others = ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
+        candidates = ((before >> 32) >= quiet) & others
+        if not candidates.any():
+            return
+        positions = np.flatnonzero(np.broadcast_to(candidates, (lanes.count,)))
+        before, index, record = (np.broadcast_to(each, (lanes.count,))[positions] for each in (before, index, record))
+        both = (before & record & STRONG) != 0
+        if not self.is_global and execution.site is not None and execution.site.volatile:
+            # Volatile accesses of one warp are no order: the lanes of a warp do not run in step.
+            both &= ((before & THREAD) % execution.threads) >> 5 != np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions] >> 5
+        if both.any() and same:
+            execution.acquire(lanes, positions[both], before[both])
+        racing = ~both & execution.unordered(lanes, positions, before)
+        if same and access != "read" and racing.any():
+            racing[racing] = ~same(positions[racing])
+        if access == "read" and racing.any():  # what it has read is compared before it is used: the loop around atomicCAS begins so
+            racing[racing] = [getattr(self.sanitizer.sites[time], "compares", False) is False for time in before[racing] >> 32]
+        if racing.any():
+            execution.race(lanes, positions[racing], index[racing], before[racing], access, other, self)
+
+
+class ShadowLanes(LaneMemory):
+    """Memory of each block or lane, with shadows. One more piece takes the accesses that are out of bounds."""
+
+    def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
+        super().__init__(space, pieces + 1, size)
+        self.shadow: Shadow | None = None
+        if space != "parameter":
+            grain = execution.grain if space == "shared" else 4
+            self.shadow = Shadow(execution.sanitizer, len(self.bytes), grain, (self.stride, self.size))
+
+    def grow(self, size: int, pieces: int) -> None:
+        """Make each piece larger; keep the contents and what is known of them."""
+        old = self.tables()[-1]
+        super().grow(size, pieces)
+        if self.shadow is not None:
+            self.shadow = Shadow(self.shadow.sanitizer, len(self.bytes), 4, (self.stride, self.size))
+            self.tables()[-1][:, : old.shape[1]] = old
+
+    def tables(self) -> list[Array]:
+        """Return the bytes of the pieces, and what they hold."""
+        return [*super().tables(), *([self.shadow.bytes_written.reshape(-1, self.stride)] if self.shadow is not None else [])]
+
+    def locate(
+        self, lanes: "Lanes", pieces: Array | None, offset: Array, size: int, dtype: DType, access: str, step: int
+    ) -> tuple[Array, Array]:
+        """Return a view and the indices of elements there, after all checks."""
+        execution: Any = lanes.frame.execution
+        start, end = execution.limits(self.space, self.size)
+        place = place_of(self, lanes, offset)
+        bad = None
+        if (place.union | step) & (size - 1) or place.low + step < start or place.high + step + size > end:
+            offset, step = stepped(offset, step), 0
+            value = offset.astype(S64)
+            outside = (value < start) | (value + size > end)
+            bad = execution.refuse(lanes, offset, size, access, self.space, outside)
+            if bad is not None:
+                offset = np.where(bad, offset.dtype.type(0), offset)
+        view, index = super().locate(lanes, pieces, offset, size, dtype, access, step)
+        if bad is not None:
+            index = np.where(bad, (len(self.bytes) - self.stride) // dtype.itemsize, index)
+        whole = index + step // dtype.itemsize if step > 0 else index
+        if self.shadow is not None:
+            execution.touch(Touched(self.shadow, lanes, whole, dtype, size // dtype.itemsize, access, view, index), bad)
+        return view, index
+
+
+class ShadowHeap(Heap):
+    """The device's own memory: an atomic access there, such as that of a barrier of the grid, comes after all accesses before it."""
+
+    def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
+        """Locate elements, as without checks."""
+        execution: Any = lanes.frame.execution
+        if execution.site is not None and execution.site.strong:
+            execution.meet(lanes)
+        return super().locate(lanes, address, size, dtype, access, step)
+
+
+class ShadowArena(Arena):
+    """Global memory with shadows. The first bytes of the arena, which are no allocation, take the accesses that are out of bounds."""
+
+    def __init__(self, arena: Arena, sanitizer: "Sanitizer") -> None:
+        super().__init__(arena.bytes, arena.base)
+        self.shadow = Shadow(sanitizer, len(arena.bytes), 4)
+        self.make_heap = ShadowHeap
+
+    def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
+        """Return a view and the indices of elements there, after all checks."""
+        execution: Any = lanes.frame.execution
+        place = place_of(self, lanes, address)
+        limits = execution.limits("global", 0)
+        start, end = limits or self.last
+        bad = None
+        if (place.union | step) & (size - 1) or place.low + step < start or place.high + step + size > end:
+            whole, address, step = self.inside(place.low + step, place.high + step + size), stepped(address, step), 0
+            if limits or not whole or place.union & (size - 1):
+                bad = execution.refuse(lanes, address, size, access, "global", self.outside(address, size, limits))
+        if bad is not None:
+            address = np.where(bad, np.uint64(self.base), address)
+            index = (address - np.uint64(self.base)).view(S64) // dtype.itemsize
+            view = self.view(dtype)
+        else:
+            view, index = super().locate(lanes, address, size, dtype, access, step)
+        touched = index + step // dtype.itemsize if step > 0 else index
+        execution.touch(Touched(self.shadow, lanes, touched, dtype, size // dtype.itemsize, access, view, index), bad)
+        return view, index
+
+    def inside(self, low: int, high: int) -> bool:
+        """Return whether an interval is in one range."""
+        return any(start <= low and high <= end for start, end in zip(self.starts, self.ends, strict=True))
+
+    def outside(self, address: Array, size: int, limits: tuple[int, int] | None) -> Array:
+        """Return whether each address is outside of its limits, or of all ranges."""
+        if limits:
+            return np.asarray((address < np.uint64(limits[0])) | (address > np.uint64(max(limits[1] - size, 0))))
+        if not self.starts:
+            return np.ones(len(address), bool)
+        place = np.searchsorted(self.start_array, address, side="right").astype(S64) - 1
+        ends = self.end_array[np.maximum(place, 0)]
+        return np.asarray((place < 0) | (address + np.uint64(size) > ends) | (address > np.uint64(2**63)))

@@ -1,0 +1,248 @@
+"""Checks of whole programs: through the driver, a command, Python and pytest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devmod_simulators import UnavailableError, libcuda
+
+pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+KERNEL = """extern "C" __global__ void twice(const float *x, float *y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n)
+        y[i] = x[i] * 2;
+}
+"""
+BEGIN = """
+import ctypes, sys
+import numpy as np
+from cuda.bindings import driver as cuda, nvrtc
+def check(result):
+    assert result[0] == 0, result
+    return result[1] if len(result) == 2 else result[1:]
+check(cuda.cuInit(0))
+check(cuda.cuCtxSetCurrent(check(cuda.cuDevicePrimaryCtxRetain(check(cuda.cuDeviceGet(0))))))
+def load(source, name):
+    program = check(nvrtc.nvrtcCreateProgram(source.encode(), b"k.cu", 0, [], []))
+    check(nvrtc.nvrtcCompileProgram(program, 1, [b"--gpu-architecture=sm_90"]))
+    ptx = bytearray(check(nvrtc.nvrtcGetCUBINSize(program)))
+    check(nvrtc.nvrtcGetCUBIN(program, ptx))
+    return check(cuda.cuModuleGetFunction(check(cuda.cuModuleLoadData(bytes(ptx))), name))
+def launch(function, *values, grid=1, block=32, stream=0):
+    kinds = tuple(ctypes.c_int if isinstance(value, int) else ctypes.c_void_p for value in values)
+    check(cuda.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, (tuple(map(int, values)), kinds), 0))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    try:
+        libcuda.build()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+def run(folder: Path, program: str, checks: str = "", *, exits: int = 1) -> str:
+    """Run a program with checks and return the reports."""
+    (folder / "app.py").write_text(BEGIN + program)
+    words = [sys.executable, "-m", "devmod", "simulate", f"--sanitize={checks}" if checks else "--sanitize", "--", sys.executable, "app.py"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == exits, done.stderr
+    return done.stderr
+
+
+def line(program: str, mark: str) -> int:
+    """Return the line of the program that has a mark."""
+    return 1 + (BEGIN + program).split("\n").index(next(each for each in (BEGIN + program).split("\n") if mark in each))
+
+
+def test_a_write_out_of_bounds(tmp_path: Path) -> None:
+    program = f"""
+function = load({KERNEL!r}, b"twice")
+x = check(cuda.cuMemAlloc(4004))
+y = check(cuda.cuMemAlloc(4000))  # here
+check(cuda.cuMemsetD8(x, 0, 4004))
+launch(function, x, y, 1000, grid=4, block=256)
+check(cuda.cuCtxSynchronize())
+check(cuda.cuMemFree(x)), check(cuda.cuMemFree(y))
+"""
+    assert run(tmp_path, program) == (
+        "out of bounds (write): k.cu:5  y[i] = x[i] * 2;\n"
+        "  block (3, 0, 0), thread (232, 0, 0): 4 bytes at y[1000]; y is float32[1000] of argument 2 ('y'), "
+        f"allocated at app.py:{line(program, '# here')}\n"
+        "devmod-simulators: 1 report\n"
+    )
+
+
+def test_memory_that_was_freed_and_memory_that_was_not(tmp_path: Path) -> None:
+    program = f"""
+function = load({KERNEL!r}, b"twice")
+x = check(cuda.cuMemAlloc(132))  # x
+y = check(cuda.cuMemAlloc(128))  # y
+check(cuda.cuMemFree(x))  # freed
+launch(function, x, y, 31)
+check(cuda.cuCtxSynchronize())
+"""
+    assert run(tmp_path, program) == (
+        "use after free (read): k.cu:5  y[i] = x[i] * 2;\n"
+        "  block (0, 0, 0), thread (0, 0, 0): 4 bytes at x[0]; x was float32[33] of argument 1 ('x'), "
+        f"allocated at app.py:{line(program, '# x')}, freed at app.py:{line(program, '# freed')}\n"
+        "  31 more threads at this line\n"
+        f"leak: 128 bytes, allocated at app.py:{line(program, '# y')}\n"
+        "devmod-simulators: 2 reports\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fill", "found"),
+    [
+        ("", "depends on x[0], which nothing wrote"),
+        ("check(cuda.cuMemsetD32(x, 1, 16))", "thread (16, 0, 0): depends on x[16], which nothing wrote"),
+        ("check(cuda.cuMemsetD32(x, 1, 33))", ""),
+        ("check(cuda.cuMemcpyHtoD(x, np.zeros(33, np.float32).ctypes.data, 132))", ""),
+        ("z = check(cuda.cuMemAlloc(132)); check(cuda.cuMemcpyDtoD(x, z, 132))", "depends on x[0], which nothing wrote"),
+        ("x = check(cuda.cuMemAllocManaged(132, 1))", ""),
+    ],
+)
+def test_values_that_the_host_wrote(tmp_path: Path, fill: str, found: str) -> None:
+    program = f"""
+function = load({KERNEL!r}, b"twice")
+x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(128))
+{fill}
+launch(function, x, y, 31)
+check(cuda.cuCtxSynchronize())
+"""
+    text = run(tmp_path, program, "bounds,init", exits=int(bool(found)))
+    assert found in text
+    assert bool(found) == ("uninitialised (stored result): k.cu:5" in text)
+
+
+def test_without_faults_the_exit_status_is_the_commands(tmp_path: Path) -> None:
+    assert run(tmp_path, "sys.exit(3)", exits=3) == "devmod-simulators: 0 reports\n"
+
+
+def test_an_unknown_check(tmp_path: Path) -> None:
+    assert "'speed' is no check; there are bounds, align, free, leak, race, sync, init, and the options" in run(tmp_path, "", "speed")
+
+
+PYTHON = f"""
+import numpy as np, devmod, devmod_simulators
+SOURCE = {KERNEL!r}
+def work(n):
+    x, y = np.ones(101, np.float32), np.ones(100, np.float32)
+    devmod.compile(SOURCE, "cuda -arch=compute_90")["twice"](x, y, n, grid=1, block=128)
+    return y
+"""
+
+
+def test_an_error_in_python(tmp_path: Path) -> None:
+    program = f"""{PYTHON}
+with devmod_simulators.sanitize():
+    assert work(99)[99] == 2
+try:
+    with devmod_simulators.sanitize("bounds"):
+        work(100)
+except devmod.LaunchError as error:
+    print(type(error).__name__, error.function, error.argument, error.index, error.block, error.thread, error.source, len(error.reports))
+"""
+    output = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert output.stdout == "SanitizeError twice y 100 (0, 0, 0) (100, 0, 0) <text>:5  y[i] = x[i] * 2; 1\n"
+
+
+def test_the_plugin_of_pytest(tmp_path: Path) -> None:
+    (tmp_path / "test_kernels.py").write_text(f"{PYTHON}\ndef test_right():\n    work(99)\n\ndef test_wrong():\n    work(100)\n")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--devmod-sanitize", str(tmp_path)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "SanitizeError: out of bounds (write)" in done.stdout
+    assert "FAILED test_kernels.py::test_wrong" in done.stdout
+
+
+def test_reports_in_a_file(tmp_path: Path) -> None:
+    program = f"""
+function = load({KERNEL!r}, b"twice")
+x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(128))
+launch(function, x, y, 32, block=64)
+check(cuda.cuCtxSynchronize())
+"""
+    (tmp_path / "app.py").write_text(BEGIN.replace("CUBIN", "PTX").replace("sm_90", "compute_90") + program)
+    environment = {**os.environ, **libcuda.environment(sanitize="bounds", sanitize_log=tmp_path / "log")}
+    subprocess.run([sys.executable, "app.py"], cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=True)
+    (report,) = (json.loads(text) for text in (tmp_path / "log").read_text().splitlines())
+    assert report["source"].startswith("PTX line ")
+    assert (report["check"], report["kind"], report["function"], report["block"], report["thread"], report["index"], report["threads"]) == (
+        "bounds", "out of bounds (write)", "twice", [0, 0, 0], [32, 0, 0], 32, 1,
+    )  # fmt: skip
+
+
+STREAMS = """
+function = load('''extern "C" __global__ void fill(float *y, int value) { y[threadIdx.x] = value + threadIdx.x; }''', b"fill")
+a, b = (check(cuda.cuStreamCreate(FLAGS)) for _ in range(2))
+event = check(cuda.cuEventCreate(0))
+y, z = check(cuda.cuMemAlloc(128)), check(cuda.cuMemAlloc(128))
+pinned = check(cuda.cuMemHostAlloc(128, 0))
+def kernel(stream, at=y, value=1):
+    launch(function, at, value, stream=stream)
+def copy(stream, at=y):
+    check(cuda.cuMemcpyDtoHAsync(pinned, at, 128, stream))
+def upload(stream, at=y):
+    check(cuda.cuMemcpyHtoDAsync(at, pinned, 128, stream))
+def clear(stream, at=y):
+    check(cuda.cuMemsetD8Async(at, 0, 128, stream))
+def move(stream):
+    check(cuda.cuMemcpyDtoDAsync(z, y, 128, stream))
+def record(stream):
+    check(cuda.cuEventRecord(event, stream))
+def wait(stream):
+    check(cuda.cuStreamWaitEvent(stream, event, 0))
+def sync(stream):
+    check(cuda.cuStreamSynchronize(stream))
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "found"),
+    [
+        ("kernel(a); copy(b)", "race between streams (write and read)"),
+        (
+            "copy(a); kernel(b)",
+            "race between streams (read and write): a copy or a fill of app.py:29\n  byte 0 of 128, allocated at app.py:24; the kernel",
+        ),
+        ("kernel(a); kernel(b, value=2)", "y[0]; the kernel fill of app.py:18, in another stream, writes it"),
+        ("clear(a); kernel(b)", "race between streams (write and write)"),
+        ("kernel(a); clear(b)", "race between streams (write and write)"),
+        ("upload(a); kernel(b)", "race between streams (write and write)"),
+        ("copy(a); copy(b, z)", "race between streams (write and write)"),
+        ("kernel(a); move(b)", "race between streams (write and read)"),
+        ("record(a); kernel(a); wait(b); copy(b)", "race between streams"),
+        ("kernel(a); record(a); wait(b); kernel(a, value=3); copy(b)", "race between streams"),
+        ("kernel(a); record(b); wait(b); copy(b)", "race between streams"),
+        ("kernel(a); sync(b); copy(b)", "race between streams"),
+        ("kernel(a); kernel(0, z); copy(b)", "race between streams"),
+        ("kernel(a); record(a); wait(b); copy(b)", ""),
+        ("kernel(a); copy(a)", ""),
+        ("kernel(a); sync(a); copy(b)", ""),
+        ("kernel(a); check(cuda.cuCtxSynchronize()); copy(b)", ""),
+        ("kernel(a); record(a); check(cuda.cuEventSynchronize(event)); copy(b)", ""),
+        ("kernel(a); record(a)\nwhile cuda.cuEventQuery(event)[0]: pass\ncopy(b)", ""),
+        ("kernel(a)\nwhile cuda.cuStreamQuery(a)[0]: pass\ncopy(b)", ""),
+        ("kernel(a); record(a); sync(a); wait(b); copy(b)", ""),
+        ("kernel(a); kernel(b, z); move(a) if FLAGS > 1 else None", ""),
+        ("copy(a); copy(a, z); sync(a); copy(b)", ""),
+        ("FLAGS = 0; kernel(c := check(cuda.cuStreamCreate(0))); kernel(0, z); copy(d := check(cuda.cuStreamCreate(0)))", ""),
+        ("kernel(a); record(a); wait(b); move(b); record(b); wait(a); clear(a); sync(a); kernel(b, z)", ""),
+        ("check(cuda.cuMemFree(z)); z = check(cuda.cuMemAlloc(128)); kernel(a, z); sync(a); kernel(b, z)", ""),
+    ],
+)
+def test_streams(tmp_path: Path, calls: str, found: str) -> None:
+    program = f"FLAGS = 1\n{STREAMS}\nclear(0); clear(0, z); check(cuda.cuCtxSynchronize())\n{calls}\ncheck(cuda.cuCtxSynchronize())\n"
+    text = run(tmp_path, program, "race", exits=int(bool(found)))
+    assert found in text
+    assert ("race between streams" in text) == bool(found)
