@@ -111,6 +111,7 @@ CALLS = """
 import ctypes, json, os, resource, sys
 from devmod_cuda._calls import FUNCTIONS
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.close(2)  # where the stand-in tells that it does not run the CUDA runtime
 cuda = ctypes.CDLL(sys.argv[1])
 room = ctypes.create_string_buffer(1 << 16)
 start = ctypes.addressof(room) + -ctypes.addressof(room) % 64
