@@ -207,9 +207,9 @@ class Plan:
             from tempfile import TemporaryFile
 
             self._file = TemporaryFile(dir=os.path.dirname(os.path.realpath(self._path)))  # noqa: SIM115 - until the plan ends
-        file, at = self._file, self._file.seek(0, 2)
+        file, at, size = self._file, self._file.seek(0, 2), len(data)
         file.write(data)
-        return lambda: (file.seek(at), (file.read(len(data)),))[1]
+        return lambda: (file.seek(at), (file.read(size),))[1]
 
     def _blob_of(self, module: Module, with_sources: bool) -> Blob:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
