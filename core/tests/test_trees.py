@@ -110,11 +110,9 @@ def test_inspect_shows_a_module_once(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_inspect_refuses_a_deeper_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]) -> None:
     path = tmp_path / "k.tvmimports"
     assert inspected(capsys, path, chain(64), *options)[0] == 0
-    assert inspected(capsys, path, chain(20_000), *options) == (
-        1,
-        "",
-        f"devmod: error: {str(path)!r}: its modules import each other more than 64 deep, which is the maximum of inspect\n",
-    )
+    code, out, err = inspected(capsys, path, chain(20_000), *options)
+    text = f"devmod: error: {str(path)!r}: its modules import each other more than 64 deep, which is the maximum of inspect\n"
+    assert (code, err, out.count('"kind": "_lib"') < 65) == (1, text, True)
 
 
 @pytest.mark.once

@@ -275,11 +275,11 @@ def split_bundle(data: bytes) -> tuple[dict[str, Any], list[bytes], bytes]:
     try:
         head, at, pages = head_of(data), 48 + int.from_bytes(data[12:16], "little"), list[bytes]()
         for each in head["pages"]:
-            if not all(type(number) is int and 0 <= number < 2**32 for number in each[:3]):
+            if type(each) is not list or not all(type(number) is int and 0 <= number < 2**32 for number in each[:3]):
                 raise ValueError("no numbers")
             pages.append(data[at : at + each[1]])
             at += each[1]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise ValueError("no bundle") from error
     if data[:8] != MAGIC or not pages or not all(pages):
         raise ValueError("no bundle")
@@ -319,7 +319,7 @@ def _maps(index: list[Any], name: str) -> list[Any]:
     """Return an array of the index, "modules" or "sources"."""
     if index and isinstance(index[0], Pairs):
         for key, value in index[0]:
-            if key == name and isinstance(value, list):
+            if key == name and type(value) is list:  # a map is a list too
                 return value
     return []
 
@@ -401,8 +401,8 @@ def mutate_pages(data: bytes, random: Random) -> bytes:
             pages[number] = b"".join(pack(each, random) for each in objects)
         else:
             pages[number] = mutate_bytes(pages[number], random)
-        rows[number][1], rows[number][3] = len(pages[number]), hashlib.sha256(pages[number]).digest()
-        rows[number][0] = random.choice((rows[number][0], rows[number][0], rows[number][0] + 1, max(rows[number][0] - 1, 0)))
+        count = random.choice((rows[number][0], rows[number][0], rows[number][0] + 1, max(rows[number][0] - 1, 0)))
+        rows[number] = [count, len(pages[number]), rows[number][2], hashlib.sha256(pages[number]).digest(), *rows[number][4:]]
     if random.randrange(3) == 0:
         one, other = random.randrange(len(pages)), random.randrange(len(pages))
         pages[one], pages[other] = pages[other], pages[one]

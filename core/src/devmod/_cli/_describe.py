@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import devmod
-from devmod._cli._output import STDIN, standard_input
+from devmod._cli._output import STDIN, size, standard_input
 from devmod._formats.bundle_file import tree_of
 from devmod._formats.index import MAGIC, MAX_DEPTH, Entry
 from devmod._formats.raw import read_payload
@@ -38,12 +38,12 @@ from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, admi
 from devmod.targets import PROGRAM
 
 
-def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[str, Any]:
+def describe(name: str, *, verify: bool = False, source: bool = False, begin: Callable[[str, int | None], object]) -> dict[str, Any]:
     """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
 
     Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
-    Functions and sources are functions that return them: during printing, one module's payload is in memory at a time. Sources that
-    several modules share are at the first, and the others have its number in their place.
+    Imports, functions and sources are functions that return them: during printing, one module's payload is in memory at a time. Sources
+    that several modules share are at the first, and the others have its number in their place.
 
     Parameters
     ----------
@@ -53,6 +53,8 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
         Whether to read the modules' bytes and compare them with the digests in the index.
     source
         Whether each module has its sources and its payload of text, by format.
+    begin
+        Called with the first line and the size of the file, before the modules are listed.
 
     Raises
     ------
@@ -62,17 +64,33 @@ def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[s
     form, module, count, name = open_file(name)
     verified = sum(_verified(each, name) for each in walk(module)) if verify else None
     checked = {"programs": _checked_programs(module)} if verify else {}
-    tree, bundles = _tree(module, name, source)
+    begin(f"{name}: {form}{'' if count is None else f', {size(count)}'}", count)
     missing = missing_runtimes(module)  # it has a limit on the candidates
+    common: dict[int, Any] = {}
     compared: set[int] = set()
     # The kernels are compared in the node that a program imports, below the program.
-    for described, bundle in sorted(bundles, key=lambda each: any(child.kind == PROGRAM for child in each[1].imports)):
+    for bundle in sorted(_outer_bundles(module), key=lambda each: any(child.kind == PROGRAM for child in each.imports)):
         candidates = set(map(id, walk(bundle, enter=holds_candidates)))
         if compared.isdisjoint(candidates):  # many bundles may share a candidate
-            described["common"] = partial(_common_functions, bundle)
+            common[id(bundle)] = partial(_common_functions, bundle)
         compared |= candidates
     signers = {} if (keys := _signers(name)) is None else {"signers": keys}
+    tree = _tree(module, name, source, common)
     return {"file": name, "format": form, "bytes": count, **signers, "verified": verified, **checked, "module": tree, **missing}
+
+
+def _outer_bundles(root: Module) -> Iterator[Module]:
+    """Yield the bundles that are in no bundle: the candidates of a nested bundle are those of the outer one."""
+    seen: set[int] = set()
+    pending = [(root, False)]
+    while pending:
+        module, in_bundle = pending.pop()
+        if id(module) not in seen:
+            seen.add(id(module))
+            is_bundle = holds_candidates(module)
+            if is_bundle and not in_bundle:
+                yield module
+            pending += [(each, is_bundle) for each in reversed(module.imports)]
 
 
 def _signers(name: str) -> list[str] | None:
@@ -194,13 +212,12 @@ def _open_stdin(data: bytes) -> tuple[str, Module, int, str]:
         ) from error
 
 
-def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Module]]]:
-    """Return the description of the root, with all others in it; and the bundles that are in no bundle, with their descriptions."""
-    bundles: list[tuple[dict[str, Any], Module]] = []
+def _tree(root: Module, path: str, source: bool, common: Mapping[int, Any]) -> dict[str, Any]:
+    """Return the description of the root. The imports of a module are described when they are printed, each once. `common` is by bundle."""
     numbers: dict[int, int] = {}
     sources: dict[int, dict[str, int]] = {}
 
-    def describe_module(module: Module, depth: int, in_bundle: bool) -> Any:
+    def describe_module(module: Module, depth: int) -> Any:
         """Return the description of a module; its number if it was described before."""
         if id(module) in numbers:
             return numbers[id(module)]
@@ -208,15 +225,15 @@ def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[t
             raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
         number = numbers[id(module)] = len(numbers)
         described = _module(module, number)
-        is_bundle = holds_candidates(module)
-        if is_bundle and not in_bundle:  # the candidates of a nested bundle are those of the outer one
-            bundles.append((described, module))
-        described["imports"] = [describe_module(each, depth + 1, is_bundle) for each in module.imports]
+        described["imports"] = lambda: (describe_module(each, depth + 1) for each in module.imports)
         if source:
             described["source"] = partial(_texts, module, number, sources)
+        if id(module) in common:
+            described["common"] = common[id(module)]
         return described
 
-    return describe_module(root, 1, False), bundles
+    result: dict[str, Any] = describe_module(root, 1)
+    return result
 
 
 def _module(module: Module, number: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from operator import methodcaller
 from shlex import quote
 from typing import Any
@@ -22,6 +23,8 @@ from devmod.targets import PROGRAM
 
 #: The maximum number of functions in a line, and of a program's steps.
 _MAX_NAMES, _MAX_STEPS = 8, 24
+#: The size from which on a file is a large one.
+_LARGE = 1 << 20
 #: The maximum number of characters of a source in a line.
 _MAX_LINE = 1 << 16
 
@@ -96,13 +99,14 @@ def command(
     if functions:
         raise click.UsageError(f"FUNCTION {functions[0]!r} needs --here, --device or --lengths: without them all of FILE is shown")
     with shared_scan():  # functions and sources are read during printing
-        description = describe(file, verify=verify, source=source)
+        lines: list[str] = []
+        # Of a large file the first line is printed before the others are known.
+        begin = lambda line, count: echo(line) if count is not None and count > _LARGE and not as_json else lines.append(line)  # noqa: E731
+        description = describe(file, verify=verify, source=source, begin=begin)
         if as_json:
             print_json(description)
             return
-        count = description["bytes"]
-        echo(f"{description['file']}: {description['format']}{'' if count is None else f', {size(count)}'}")
-        echo_all(_lines_of(description["module"], "", []))
+        echo_all(chain(lines, _lines_of(description["module"], "", [])))
     echo()
     if "signers" in description:
         keys = ", ".join(map(repr, description["signers"][:_MAX_NAMES])) or "none that can be read"
@@ -214,7 +218,7 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         else:
             yield f"{inner}  {size(len(text))} of binary"
     again: dict[str, None] = {}
-    for child in module["imports"]:
+    for child in module["imports"]():
         if isinstance(child, int):
             again[_head(modules[child])] = None
         else:

@@ -97,14 +97,21 @@ class Entry:
 
     def to_dict(self, numbers: Mapping[Entry, int]) -> dict[str, Any]:
         """Return the map for a page, without empty fields. `numbers` are those of all sources."""
-        texts = {"kind": self.kind, "imports": self.imports, "format": self.fmt, "functions": self.functions, "variant": self.variant}
-        fields: dict[str, Any] = {key: value for key, value in texts.items() if value}
+        fields: dict[str, Any] = {"kind": self.kind} if self.kind else {}
+        if self.imports:
+            fields["imports"] = self.imports
+        if self.fmt:
+            fields["format"] = self.fmt
+        if self.functions:
+            fields["functions"] = self.functions
+        if self.variant:
+            fields["variant"] = self.variant
         if self.rank is not None:
             fields["rank"] = self.rank
         if self.origin is not None:
             fields["origin"] = self.origin.to_dict()
         if self.offset is not None:
-            fields |= {"size": self.size, "sha256": self.digest}
+            fields["size"], fields["sha256"] = self.size, self.digest
         if self.unpacked is not None:
             fields[COMPRESSED] = self.unpacked
         if self.repeats:
@@ -350,8 +357,10 @@ def candidates_of(roots: Iterable[int], imports_of: Callable[[int], Sequence[int
     return results
 
 
-def check_tree(number: int, imports_of: Callable[[int], Iterable[int]], heights: dict[int, int], place: str) -> None:
-    """Check that the tree below a module has no cycle and is at most `MAX_DEPTH` deep.
+def check_tree(
+    number: int, imports_of: Callable[[int], Iterable[int]], heights: dict[int, int], place: str, path: frozenset[int] = frozenset()
+) -> int:
+    """Check that the tree below a module has no cycle and is at most `MAX_DEPTH` deep, and return the longest path in modules.
 
     Parameters
     ----------
@@ -360,25 +369,21 @@ def check_tree(number: int, imports_of: Callable[[int], Iterable[int]], heights:
     imports_of
         Returns the imports of a module, and raises FormatError if there is no such module.
     heights
-        The longest path below each module that was checked, in modules. Those below this one are added.
+        The results for the modules that were checked. Those of this one and below are added.
     place
         The name of the file in messages.
+    path
+        The modules on the way from the root to this one.
     """
-    path = dict[int, None]()
-
-    def height(number: int) -> int:
-        if number in path:
-            raise FormatError(f"the index of {place}: module {number} imports itself, directly or through others")
-        found = heights.get(number, 0)
-        if not found and len(path) < MAX_DEPTH:
-            path[number] = None
-            found = heights[number] = 1 + max(map(height, imports_of(number)), default=0)
-            del path[number]
-        if not found or len(path) + found > MAX_DEPTH:
-            raise FormatError(f"the index of {place}: module {number} is more than {MAX_DEPTH} imports deep")
-        return found
-
-    height(number)
+    if number in path:
+        raise FormatError(f"the index of {place}: module {number} imports itself, directly or through others")
+    height = heights.get(number, 0)
+    if not height and len(path) < MAX_DEPTH:
+        below = path | {number}
+        height = heights[number] = 1 + max((check_tree(each, imports_of, heights, place, below) for each in imports_of(number)), default=0)
+    if not height or len(path) + height > MAX_DEPTH:
+        raise FormatError(f"the index of {place}: module {number} is more than {MAX_DEPTH} imports deep")
+    return height
 
 
 def check_nodes(entries: Sequence[Entry], place: str) -> None:

@@ -15,6 +15,9 @@ from devmod._util.digest import sha256_of
 from devmod._util.once import Once
 from devmod.errors import FormatError
 
+#: The C code of msgpack decodes pages of at most this size. It takes up to 70 bytes of memory for a byte of the file.
+_SMALL = 1 << 16
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -162,6 +165,13 @@ class Index:
         self.entries()
         return [name for page in self.pages if isinstance(page.calls, dict) for name in page.calls]
 
+    def names(self) -> list[str]:
+        """Return the names of the candidates' functions, in the order of the candidates. The pages are not compared with each other."""
+        self._read_pages()
+        rows = [row for page in self.pages for row in self._rows(page)]
+        rows.sort(key=lambda row: row[0])
+        return list(dict.fromkeys([name for _, names in rows for name in names]))
+
     def entries(self) -> list[Entry]:
         """Return all records. The first call reads and checks the whole index."""
         return self._once.get("entries", self._read_all)
@@ -212,14 +222,44 @@ class Index:
             page.owners = owners
         return page.owners
 
-    def _load(self, page: Page, data: memoryview | None = None) -> Page:
-        return self._once.get(page.at, lambda: self._decode(page, data))
+    def _rows(self, page: Page) -> list[tuple[int, Sequence[str]]]:
+        """Return the rank and the names of each candidate of a page, which msgpack's own code decodes if it is small."""
+        from msgpack import unpackb  # type: ignore[import-untyped]
 
-    def _decode(self, page: Page, part: memoryview | None) -> Page:
-        data = bytes(self._read(page.at, [(page.size, page.digest)])[0] if part is None else part)  # a mapped file may change
+        if not page.entries and page.size <= _SMALL:
+            try:
+                found = unpackb(page.data).get("modules", ())
+                rows = [(each["rank"], each["functions"]) for each in found if "rank" in each and "functions" in each]
+                "".join([name for _, names in rows for name in names])
+                sum(rank for rank, _ in rows)
+                return rows
+            except (ValueError, TypeError, AttributeError, KeyError):  # the strict reader raises the error
+                pass
+        return [(entry.rank, entry.functions) for entry in self._load(page).entries if entry.rank is not None]
+
+    def _read_pages(self) -> None:
+        """Read the pages that were not read. From a server, they are one request."""
+        missing = [number for number, page in enumerate(self.pages) if not page.data]
+        if missing:
+            pages = self.pages[missing[0] : missing[-1] + 1]
+            parts = self._read(pages[0].at, [(page.size, page.digest) for page in pages])
+            for page, part in zip(pages, parts, strict=True):
+                self._check(page, part)
+
+    def _check(self, page: Page, part: memoryview) -> None:
+        """Keep the bytes of a page, after a look at their digest."""
+        data = bytes(part)  # a mapped file may change
         if sha256_of(data) != page.digest:
             raise FormatError(f"{self.place} is damaged: the SHA-256 of a page of its index is not the one in its head. Get the file again")
-        reader = Reader(data, self._subject)
+        page.data = data
+
+    def _load(self, page: Page) -> Page:
+        return self._once.get(page.at, lambda: self._decode(page))
+
+    def _decode(self, page: Page) -> Page:
+        if not page.data:
+            self._check(page, self._read(page.at, [(page.size, page.digest)])[0])
+        reader = Reader(page.data, self._subject)
 
         def read_records(read: Callable[[Reader, int], Entry]) -> Callable[[Reader], list[Entry]]:
             def read_each(reader: Reader) -> list[Entry]:
@@ -250,18 +290,15 @@ class Index:
             raise FormatError(
                 f"{self._subject}: the records of a page have {end - page.blobs} bytes, and the head says {page.end - page.blobs}"
             )
-        page.data, page.entries, page.names, page.calls = data, entries, fields.get("names", {}), fields.get("calls")
+        page.names, page.calls = fields.get("names", {}), fields.get("calls")
         if len(self.pages) > 1 or page.name is None:  # the first name of a candidate is in its own page
             names = [min(entry.functions) for entry in entries if entry.rank is not None and entry.functions]
             self._agree(all(self._page_with(name) is page for name in (*names, *page.names)))
+        page.entries = entries
         return page
 
     def _read_all(self) -> list[Entry]:
-        missing = [page for page in self.pages if not page.entries]
-        if len(missing) > 1:  # from a server, these are one request
-            parts = self._read(missing[0].at, [(page.size, page.digest) for page in self.pages[self.pages.index(missing[0]) :]])
-            for page, part in zip(self.pages[-len(parts) :], parts, strict=True):
-                self._load(page, part)
+        self._read_pages()
         entries = [entry for page in self.pages for entry in self._load(page).entries]
         _index.check_nodes([entry for entry in entries if entry.kind], self.place)
         candidates = self._in_order(entries)

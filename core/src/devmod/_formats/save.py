@@ -5,10 +5,11 @@ No payload is copied, and hashing overlaps with writing. The comment above the r
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from bisect import bisect_right
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 
 from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from devmod._modules.agreement import Agreement
     from devmod._values.code import Binary
+    from devmod._values.spec import TargetSpec
 
     #: The bytes of an entry in parts, or a function that returns them: those that must be read or decompressed are not kept.
     Parts = Sequence[Binary] | Callable[[], Sequence[Binary]]
@@ -66,9 +68,25 @@ class Plan:
         self._path = path
         self._file: IO[bytes] | None = None
         self._kept = self._mapped = 0
+        #: Whether modules of a class and a kind have a payload, and the spec of the kind.
+        self._known: dict[tuple[type, str], tuple[bool, TargetSpec | None]] = {}
         self._unpacking = Unpacking()
         #: The payloads and sources that are not compressed because of a limit: each with the reason.
         self._uncompressed: list[str] = []
+        collects = gc.isenabled()
+        gc.disable()  # the plan of many modules is many objects and no cycle, and the collector would visit them again and again
+        try:
+            self._plan(module, with_sources)
+        finally:
+            if collects:
+                gc.enable()
+        if self._uncompressed:
+            import warnings
+
+            others = f". So are {len(self._uncompressed) - 1} more" if len(self._uncompressed) > 1 else ""
+            warnings.warn(escape(f"{self._uncompressed[0]}{others}"), UserWarning, stacklevel=3)
+
+    def _plan(self, module: Module, with_sources: bool) -> None:
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
         same = _equal_constants([module for module, _ in order])
@@ -89,7 +107,7 @@ class Plan:
         self._entries, self._blobs = [entry for entry, _, _ in blobs], [blob for blob in blobs if blob[0].offset is not None]
         for entry, parts, _ in self._blobs:
             if entry.size < _SMALL and entry.digest == _index.NO_DIGEST:
-                entry.digest = sha256_of(b"".join(self._pieces(_read(parts))))
+                entry.digest = sha256_of(self._joined(parts))
         calls: Mapping[str, Agreement] = {}
         if isinstance(module, BundleModule) and len(roots) > 1:
             names = [name for entry in entries for name in entry.functions]
@@ -112,7 +130,7 @@ class Plan:
         # that it might refuse.
         subject = "the bundle to be saved"
         heights: dict[int, int] = {}
-        for root in self._roots:
+        for root in [root for root in self._roots if self._entries[root].imports]:
             _index.check_tree(root, lambda number: self._entries[number].imports, heights, subject)
         _index.check_nodes(entries, subject)
         if not is_plain or any(entry.origin.extra for entry in entries if entry.origin is not None):
@@ -121,11 +139,6 @@ class Plan:
             for number, entry in enumerate(index.entries()):
                 if entry.origin_at >= 0:
                     index.origin(number)
-        if self._uncompressed:
-            import warnings
-
-            others = f". So are {len(self._uncompressed) - 1} more" if len(self._uncompressed) > 1 else ""
-            warnings.warn(escape(f"{self._uncompressed[0]}{others}"), UserWarning, stacklevel=3)
 
     def write(self, file: BinaryIO) -> None:
         """Write the file. The index, which has the digests, is written last."""
@@ -162,10 +175,13 @@ class Plan:
         for entry, parts, _ in self._blobs:
             if entry.size:
                 assert entry.offset is not None
-                pieces = self._pieces([bytes(entry.offset - end), *_read(parts)])
-                for piece in [b"".join(pieces)] if entry.size < _SMALL else pieces:
+                padding = bytes(entry.offset - end)
+                for piece in (padding + self._joined(parts),) if entry.size < _SMALL else self._pieces([padding, *_read(parts)]):
                     file.write(piece)
                 end = entry.offset + entry.size
+
+    def _joined(self, parts: Parts) -> bytes:
+        return b"".join(self._pieces(parts()) if callable(parts) else parts)
 
     def _pieces(self, parts: Iterable[Binary]) -> Iterator[Binary]:
         """Yield the bytes; those of a mapped file in pieces, and release its pages now and then: they count as memory of the process."""
@@ -191,19 +207,23 @@ class Plan:
             from tempfile import TemporaryFile
 
             self._file = TemporaryFile(dir=os.path.dirname(os.path.realpath(self._path)))  # noqa: SIM115 - until the plan ends
-        file, at = self._file, self._file.seek(0, 2)
+        file, at, size = self._file, self._file.seek(0, 2), len(data)
         file.write(data)
-        return lambda: (file.seek(at), (file.read(len(data)),))[1]
+        return lambda: (file.seek(at), (file.read(size),))[1]
 
     def _blob_of(self, module: Module, with_sources: bool) -> Blob:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
-        has_payload = isinstance(module, PayloadModule)  # the most common, and each isinstance takes time
-        if not has_payload and isinstance(module, (BundleModule, LibraryModule)):
+        if isinstance(module, (BundleModule, LibraryModule)):
             return Entry(_index.BUNDLE if isinstance(module, BundleModule) else LIBRARY), (), None
         kind = module.kind
-        if not is_valid_name(kind) or kind == _index.BUNDLE:
-            module.wire_parts()  # a module of TVM alone has an error of its own
-            raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
+        known = self._known.get((type(module), kind))
+        if known is None:
+            if not is_valid_name(kind) or kind == _index.BUNDLE:
+                module.wire_parts()  # a module of TVM alone has an error of its own
+                raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
+            spec = None if isinstance(module, StoredModule) else find_spec(kind)  # a stored module does not need it
+            known = self._known[type(module), kind] = isinstance(module, PayloadModule), spec
+        has_payload, spec = known
         entry = Entry(kind, fmt=module.format, functions=tuple(module.function_names), origin=module.origin, offset=0)
         if not has_payload and isinstance(module, StoredModule):
             stored = module.entry
@@ -213,7 +233,6 @@ class Plan:
             blob = self._pack(entry, module.unverified, module.unpack, module)
         else:
             parts: Sequence[Binary] = tuple([part if type(part) is bytes else flat(part) for part in module.wire_parts()])
-            spec = find_spec(kind)
             if has_payload and spec is not None:
                 entry.variant = variant_of_code(spec, spec.canonical_format(entry.fmt), module.code)  # type: ignore[attr-defined]
             else:
@@ -343,7 +362,8 @@ def _in_order(entries: Sequence[Entry], roots: Sequence[int], is_plain: bool) ->
     tuple
         The old numbers in the new order, and the new numbers of the roots. The imports have new ones.
     """
-    candidates = _index.candidates_of(roots, lambda each: entries[each].imports if entries[each].kind == _index.BUNDLE else None)
+    nodes = {number: entry.imports for number, entry in enumerate(entries) if entry.kind == _index.BUNDLE}
+    candidates = _index.candidates_of(roots, nodes.get)
     for rank, number in enumerate(candidates):
         entries[number].rank = rank
     firsts = {
@@ -353,7 +373,7 @@ def _in_order(entries: Sequence[Entry], roots: Sequence[int], is_plain: bool) ->
     chosen = {*named}
     order = named + [number for number in range(len(entries)) if number not in chosen]
     numbers = {old: new for new, old in enumerate(order)}
-    for entry in entries:
+    for entry in [entry for entry in entries if entry.imports]:
         entry.imports = tuple([numbers[each] for each in entry.imports])
     return order, [numbers[each] for each in roots]
 
@@ -405,17 +425,17 @@ def _split(
         yield 0, len(entries), b"", [], sorted(calls)
         return
     firsts = [min(entry.functions) for entry in entries if entry.rank is not None and entry.functions]
-    owners: dict[str, list[int]] = {}
-    for number in range(len(firsts)):
-        for name in dict.fromkeys(entries[number].functions):
-            owners.setdefault(name, []).append(number)
-    names = sorted(owners)
+    further: dict[str, list[int]] = {}
+    for number, first in enumerate(firsts):
+        for name in {*entries[number].functions} - {first} if len(entries[number].functions) > 1 else ():
+            further.setdefault(name, []).append(number)
+    names = sorted({*firsts, *further})
     starts: list[tuple[int, int, bytes | None]] = []  # of each page, its first record, the position of its first name, and that name
     stops = [bisect_right(firsts, name) for name in names]
-    sizes = []
-    for start, stop, name in zip([0, *stops], stops, names, strict=False):
-        more = len(owners[name]) - (stop - start)
-        sizes.append(sum(map(len, packed[start:stop])) + (len(name) + 5 * more if more else 0) + 32 * (name in calls))
+    before = [0, *accumulate(map(len, packed))]
+    sizes = [before[stop] - before[start] for start, stop in pairwise([0, *stops])]
+    for position in [position for position, name in enumerate(names) if name in further]:
+        sizes[position] += len(names[position]) + 4 + 5 * len(further[names[position]])
     position = 0
     while position < len(names):
         behind, size = position, 0
@@ -423,7 +443,7 @@ def _split(
             size += sizes[behind]
             behind += 1
         if behind < len(names):  # the shortest text between the names of two pages keeps the head small
-            behind = min(range(behind - (behind - position) // 4, behind + 1), key=lambda each: len(_between(names, each)))
+            behind = min(range(behind - (behind - position) // 8, behind + 1), key=lambda each: len(_between(names, each)))
         starts.append((stops[position - 1] if position else 0, position, _between(names, position)))
         position = behind
     size = PAGE_SIZE if not names else sum(sizes[starts[-1][1] :])
@@ -432,10 +452,10 @@ def _split(
             starts.append((number, len(names), None))
             size = 0
         size += len(packed[number])
-    for (first, position, between), (stop, behind, _) in pairwise([*starts, (len(entries), len(names), None)]):
+    for (begin, position, between), (stop, behind, _) in pairwise([*starts, (len(entries), len(names), None)]):
         own = names[position:behind]
-        others = [(name, found) for name in own if (found := [each for each in owners[name] if not first <= each < stop])]
-        yield first, stop, between, others, [name for name in own if name in calls]
+        others = [(each, found) for each in own if each in further and (found := [one for one in further[each] if not begin <= one < stop])]
+        yield begin, stop, between, others, [name for name in own if name in calls]
 
 
 def _between(names: Sequence[str], position: int) -> bytes:

@@ -61,11 +61,10 @@ class _Owners(Mapping[str, Module]):
         return isinstance(name, str) and bool(self._tree.index.find(name))
 
     def __iter__(self) -> Iterator[str]:
-        entries = self._tree.index.entries()
-        return iter(dict.fromkeys(name for number in self._tree.index.ranked() for name in entries[number].functions))
+        return iter(self._tree.index.names())
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._tree.index.names())
 
 
 class _Agreements(Mapping[str, "Agreement"]):
