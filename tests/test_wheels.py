@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The modules of a wheel beside its package: the pytest plugin imports nothing of devmod until it is used.
-BESIDE = {"devmod-runtime": ("devmod_pytest.py",)}
+#: The modules of a wheel beside its package: the pytest plugins import nothing of devmod until they are used.
+BESIDE = {"devmod-runtime": ("devmod_pytest.py",), "devmod-simulators": ("devmod_simulators_pytest.py",)}
 #: The platforms of a wheel with libraries of C.
 PLATFORMS = {"devmod-simulators": "manylinux_2_28_aarch64.manylinux_2_28_x86_64"}
 
