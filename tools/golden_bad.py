@@ -247,6 +247,8 @@ def _pages() -> Iterator[tuple[str, bytes]]:
     yield "second name of three parts", two(first, _page(names=[["x", [0], 0]]))
     yield "second names that are a map", two(first, _page(names={"x": [0]}))
     yield "module in the page of another name", two(first, second, name=b"a")
+    only = _page(names=[["f", [0]], ["x", [0]]])
+    yield "first name in another page", headed(_head(pages=[row(only, 0, 0), row(first, 1, len(NAMED), 0, b"z")]), only + first, NAMED)
     yield "pages out of order", two(first, second, name=b"")
     yield "names in a page without names", two(first, second, nameless=True)
     page = _page(other)

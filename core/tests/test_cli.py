@@ -87,6 +87,8 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "init": "Write a manifest for the sources in a folder.",
         "build": "Build the kernels of a manifest into one file.",
         "bundle": "Join files into one.",
+        "pack": "Join the binaries in a folder or a wheel into one file.",
+        "unpack": "Write the binaries of a packed file as files again.",
         "onnx": "Make a file of a model of ONNX.",
         "inspect": "Show the modules of a file, what they need, and what runs here.",
         "view": "Show a file in the browser. (pip install devmod-readers)",

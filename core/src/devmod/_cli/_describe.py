@@ -139,6 +139,8 @@ def _checked_programs(root: Module) -> dict[str, Any]:
 def signature(name: str, info: FunctionInfo) -> str:
     """Return a function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1, constants TILE=8``."""
     text = signature_text(name, info)
+    if info.interface is not None and info.interface.extra.get("opaque"):
+        text += ", opaque: sizes without types"
     try:
         constants = constants_of(info.interface)
     except FormatError:  # the runtime raises the error

@@ -25,7 +25,9 @@ _BUILD = "devmod-core[build]"  # devmod-targets alone has no compiler
 
 #: Other words for commands, for the error about an unknown one.
 SYNONYMS = {
-    **dict.fromkeys(("compress", "join", "link", "merge", "pack"), "bundle"),
+    **dict.fromkeys(("compress", "join", "link", "merge"), "bundle"),
+    **dict.fromkeys(("collect", "library"), "pack"),
+    "extract": "unpack",
     **dict.fromkeys(("dump", "info", "list", "show"), "inspect"),
     "open": "view",
     **dict.fromkeys(("explain", "why"), "inspect --here"),
@@ -46,6 +48,8 @@ KNOWN = {
     "init": KnownCommand("Write a manifest for the sources in a folder.", "devmod-targets"),
     "build": KnownCommand("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
     "bundle": KnownCommand("Join files into one.", "devmod-targets"),
+    "pack": KnownCommand("Join the binaries in a folder or a wheel into one file.", "devmod-targets"),
+    "unpack": KnownCommand("Write the binaries of a packed file as files again.", "devmod-targets"),
     "onnx": KnownCommand("Make a file of a model of ONNX.", "devmod-targets", "devmod-core[onnx]"),
     "inspect": KnownCommand("Show the modules of a file, what they need, and what runs here."),
     "view": KnownCommand("Show a file in the browser.", "devmod-readers"),

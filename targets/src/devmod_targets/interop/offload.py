@@ -109,7 +109,7 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
             f"offload.load(data, fmap): fmap is a map of name to FunctionInfo, or names of kernels such as ['add'], not {names!r}",
             argument="fmap",
         )
-    kernels = [_read(kind, fmt, data) for kind, fmt, data in images]
+    kernels = [read_kernels(kind, fmt, data) for kind, fmt, data in images]
     results: list[dict[str, FunctionInfo]] = [{} for _ in images]
     for name in names:
         chosen = {number: (_select(functions, name), entries) for number, (functions, entries) in enumerate(kernels)}
@@ -144,7 +144,7 @@ def _select(functions: Mapping[str, ReflectedFunction], name: str) -> dict[str, 
     return {} if found is None else {name: found}
 
 
-def _read(kind: str, fmt: str, data: memoryview) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
+def read_kernels(kind: str, fmt: str, data: memoryview) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
     """Return the kernels of an image by name and by symbol."""
     entries: Mapping[str, KernelEntry]
     if kind == "cuda":

@@ -1,0 +1,205 @@
+"""`devmod pack` and `devmod unpack`: a stranger's folder or wheel becomes one file, and files again, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import devmod
+from devmod._cli import main
+from devmod_targets import packing
+
+VECTORS = Path(__file__).resolve().parents[2] / "core" / "tests" / "vectors" / "arch"
+BINARIES = ("sm_75.cubin", "sm_80.cubin", "gfx1030.hsaco", "compute_90.ptx", "plain.spv")
+WGSL = "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(64) fn fill() { x[0] = 1.0; }"
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with payloads, and with files that are none."""
+    place = tmp_path / "kernels"
+    (place / "web").mkdir(parents=True)
+    for name in BINARIES:
+        (place / name).write_bytes((VECTORS / name).read_bytes())
+    (place / "web" / "fill.wgsl").write_text(WGSL)
+    (place / "setup.py").write_text("raise SystemExit('it was run')")
+    (place / "README.txt").write_text("kernels")
+    return place
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    code = main(list(map(str, arguments)))
+    return (code, *capsys.readouterr())
+
+
+def contents(place: Path) -> dict[str, bytes]:
+    return {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.suffix in packing.SUFFIXES}
+
+
+@pytest.mark.row("R19", "R50")
+@pytest.mark.parametrize("as_wheel", [False, True], ids=["folder", "wheel"])
+def test_files_come_out_as_they_went_in(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, as_wheel: bool) -> None:
+    source = folder
+    if as_wheel:
+        source = tmp_path / "kernels-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.write(path, path.relative_to(folder))
+    library, out = tmp_path / "library.devmod", tmp_path / "out"
+    assert run(capsys, "pack", source, "-o", library, "--opaque") == (
+        0,
+        f"{library}: {os.path.getsize(library) / 1000:.1f} kB, 6 files\n"
+        "4 functions have the sizes of their parameters alone: a call gives bytes or arrays by position.\n",
+        "",
+    )
+    root = devmod.load(library)
+    names = [next(iter(each.origin.sources)) for each in root.imports if each.origin is not None]
+    assert names == sorted(contents(folder))
+    assert [each.origin.sources for each in root.imports if each.origin is not None] == [
+        {name: hashlib.sha256(data).hexdigest()} for name, data in sorted(contents(folder).items())
+    ]
+    assert sorted(root) == ["fill", "main", "scale"]
+    assert run(capsys, "unpack", library, "-o", out) == (0, f"{out}: 6 files\n", "")
+    assert contents(out) == contents(folder)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_kernels_without_types_need_the_option(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library.devmod"
+    assert run(capsys, "pack", folder, "-o", library) == (
+        1,
+        "",
+        "devmod: error: 'compute_90.ptx' cannot be packed: it does not have the types of the kernel 'scale'. --opaque takes the sizes of its "
+        "parameters alone\n",
+    )
+    assert not library.exists()
+    assert run(capsys, "pack", folder / "sm_80.cubin", "-o", library, "--opaque", "-q") == (0, "", "")
+    info = devmod.load(library).functions["scale"]
+    assert info.interface is not None
+    assert [(each.name, each.kind, each.type) for each in info.interface.params] == [
+        ("", "scalar", "handle"),
+        ("", "scalar", "uint8x4"),
+        ("", "scalar", "uint8x4"),
+    ]
+    assert info.arg_types == ("uint64", "uint8x4", "uint8x4")
+    assert "\n  scale(handle, uint8x4, uint8x4), opaque: sizes without types\n" in run(capsys, "inspect", library)[1]
+
+
+def test_a_kernel_of_the_same_name_and_architecture_has_the_name_of_its_file(folder: Path, tmp_path: Path) -> None:
+    (folder / "again.cubin").write_bytes((VECTORS / "sm_80.cubin").read_bytes() + b"\0")
+    packing.pack(packing.payload_files([folder]), tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
+    assert sorted(devmod.load(tmp_path / "k.devmod")) == ["fill", "main", "scale", "sm_80:scale"]
+
+
+def test_a_metadata_file_has_the_functions(folder: Path, tmp_path: Path) -> None:
+    (folder / "k.metallib").write_bytes(b"MTLB" + bytes(84))
+    with pytest.raises(devmod.FormatError, match=r"'k.metallib' cannot be packed: its functions are unknown: expected k\.tvm_meta\.json"):
+        pack(folder, tmp_path)
+    for name in ("k", "sm_75"):
+        (folder / f"{name}.tvm_meta.json").write_text('{"func_info": {"f": {"name": "scale", "arg_types": ["handle", "int32", "int32"]}}}')
+    pack(folder, tmp_path)
+    found = {each.format: each.functions for each in devmod.load(tmp_path / "k.devmod").imports if "f" in each.functions}
+    assert {fmt: functions["f"].arg_types for fmt, functions in found.items()} == dict.fromkeys(
+        ("metallib", "cubin"), ("handle", "int32", "int32")
+    )
+    assert packing.unpack(tmp_path / "k.devmod", tmp_path / "out") == 7
+    assert contents(tmp_path / "out") == contents(folder)
+
+
+def pack(source: Path, tmp_path: Path) -> None:
+    packing.pack(packing.payload_files([source]), tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
+
+
+# -- strangers
+
+
+def test_links_pipes_and_what_is_none_are_not_read(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.cubin").write_bytes((VECTORS / "sm_90.cubin").read_bytes())
+    (folder / "link.cubin").symlink_to(tmp_path / "secret.cubin")
+    (folder / "places").symlink_to(tmp_path)
+    (folder / "endless").symlink_to(folder)
+    os.mkfifo(folder / "pipe.cubin")
+    (folder / "folder.cubin").mkdir()
+    assert [each.name for each in packing.payload_files([folder])] == sorted(contents_of_files(folder))
+
+
+def contents_of_files(folder: Path) -> list[str]:
+    return [*BINARIES, "web/fill.wgsl"]
+
+
+def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (folder / "large.cubin").open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(devmod.FormatError, match=r"^'large\.cubin' has more than 268435456 bytes$"):
+        pack(folder, tmp_path)
+    (folder / "large.cubin").unlink()
+    monkeypatch.setattr(packing, "MAX_ENTRIES", 5)
+    with pytest.raises(devmod.FormatError, match="has more than 5 entries"):
+        packing.payload_files([folder])
+    assert [path.name for path in tmp_path.iterdir()] == ["kernels"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../out.cubin", "/etc/k.cubin", "a//k.cubin", "c:k.cubin", "a\\k.cubin", "\x1b[2J.cubin", "k" * 600 + ".cubin"]
+)
+def test_a_name_that_no_file_may_have(tmp_path: Path, name: str) -> None:
+    with zipfile.ZipFile(tmp_path / "k.whl", "w") as archive:
+        archive.writestr(zipfile.ZipInfo(name), b"\x7fELF")
+    with pytest.raises(devmod.FormatError, match=r"is a name that no file may have|cannot be packed"):
+        pack(tmp_path / "k.whl", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["k.whl"]
+
+
+def test_two_payloads_of_one_name(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(devmod.FormatError, match=r"the payload 'compute_90\.ptx' is there twice"):
+        packing.payload_files([folder, folder / "compute_90.ptx"])
+    with pytest.raises(devmod.FormatError, match="there is no payload with one of the suffixes"):
+        packing.pack([], tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
+
+
+def test_an_archive_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "k.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("large.cubin", bytes(packing.MAX_BYTES + 1))
+    with pytest.raises(devmod.FormatError, match=r"^'large\.cubin' has more than 268435456 bytes$"):
+        pack(path, tmp_path)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\1\2") + 42] = 9  # the place of the file
+    path.write_bytes(data)
+    with pytest.raises(devmod.FormatError, match=r"'large\.cubin' cannot be read: "):
+        pack(path, tmp_path)
+    monkeypatch.setattr(packing, "MAX_ENTRIES", 0)
+    with pytest.raises(devmod.FormatError, match=r"has a directory of \d+ bytes; the limit is 0"):
+        packing.payload_files([path])
+
+
+@pytest.mark.parametrize("name", ["../k.cubin", "/tmp/k.cubin", "a/../../k.cubin", ""])
+def test_unpack_writes_into_its_folder_alone(tmp_path: Path, name: str) -> None:
+    module = devmod.create_with_fallback("cuda", b"payload", "cubin", {})
+    module.__dict__["_devmod_origin"] = devmod.Origin("cuda", sources={name: hashlib.sha256(b"payload").hexdigest()})
+    devmod.save(module, tmp_path / "k.devmod")
+    with pytest.raises(devmod.FormatError, match=r"which cannot be written there|has no module with the name of its file"):
+        packing.unpack(tmp_path / "k.devmod", tmp_path / "out")
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["k.devmod", "out"]
+
+
+def test_unpack_replaces_nothing(folder: Path, tmp_path: Path) -> None:
+    pack(folder, tmp_path)
+    with pytest.raises(devmod.FormatError, match="is not empty"):
+        packing.unpack(tmp_path / "k.devmod", folder)
+    one = devmod.create_with_fallback("cuda", b"payload", "cubin", {})
+    two = devmod.create_with_fallback("rocm", b"payload", "hsaco", {})
+    for each in (one, two):
+        each.__dict__["_devmod_origin"] = devmod.Origin("cuda", sources={"k.cubin": hashlib.sha256(b"payload").hexdigest()})
+    devmod.save(devmod.bundle(one, two), tmp_path / "twice.devmod")
+    with pytest.raises(devmod.FormatError, match="which cannot be written there"):
+        packing.unpack(tmp_path / "twice.devmod", tmp_path / "out")
