@@ -27,7 +27,7 @@ class Page(BuildHookInterface[Any]):
         package = PACKAGE if self.target_name == "sdist" else Path(*PACKAGE.parts[1:])
         for name, source in runpy.run_path(str(root / PACKAGE / "_page.py"))["PAGE"].items():
             place = (root / source).resolve(strict=True)
-            for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            for file in sorted(place.rglob("*")):
                 if file.suffix in SUFFIXES:
-                    target = package / "_web" / name / (file.relative_to(place) if place.is_dir() else "")
+                    target = package / "_web" / name / file.relative_to(place)
                     build_data["force_include"][str(file)] = target.as_posix()

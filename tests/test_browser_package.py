@@ -248,7 +248,7 @@ def test_npm_packs_one_module_its_types_and_the_license(packed: Path) -> None:
 def parts() -> set[str]:
     """Return the names of the page's files in a wheel."""
     made = {path.name for path in WEB.iterdir() if path.suffix in (".html", ".css", ".js", ".svg")}
-    return made | {f"devmod-webgpu/{path.name}" for path in (JS / "src").iterdir()} | {"lake.png"}
+    return made | {f"devmod-webgpu/{path.name}" for path in (JS / "src").iterdir()}
 
 
 def page_files(names: list[str]) -> set[str]:
@@ -281,7 +281,7 @@ guard = threading.Timer(60, process.kill)
 guard.start()
 try:
     address = process.stdout.readline().split()[-1].partition("?")[0]
-    for name in ("", "page.js", "devmod-webgpu/index.js", "devmod-webgpu/msgpack.js", "lake.png", "file/k.devmod"):
+    for name in ("", "page.js", "devmod-webgpu/index.js", "devmod-webgpu/msgpack.js", "file/k.devmod"):
         with urllib.request.urlopen(address + name, timeout=300) as answer:
             print(name, answer.status, len(answer.read()))
 finally:
@@ -306,7 +306,6 @@ def test_a_clean_installation_serves_the_page_without_npm(environment: Callable[
         for line in box.run("-c", SERVE, str(file), env={"PATH": ""}).splitlines()
     }
     assert found["file/k.devmod"] == str(file.stat().st_size)
-    assert found["lake.png"] == str((ROOT / "examples" / "images" / "lake.png").stat().st_size)
     assert found["page.js"] == str((WEB / "page.js").stat().st_size)
     assert found["devmod-webgpu/index.js"] == str((JS / "src" / "index.js").stat().st_size)
     # `devmod view` does not list runtimes, so it does not import wgpu.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ from browser_page import argument, low_contrast, number, press_run, problems, re
 pytestmark = pytest.mark.row("R45")
 DIGITS = ROOT / "examples" / "applications" / "digits" / "digits.devmod"
 LAKE = ROOT / "examples" / "images" / "lake.png"
-#: Drop a file of the page's own server on the fields of an array.
+#: Drop a file on the fields of an array.
 DROP = """
-const [name, url] = argument;
-const file = new File([await (await fetch(url)).blob()], "lake.png", { type: "image/png" });
+const [name, data] = argument;
+const file = new File([Uint8Array.from(atob(data), (each) => each.charCodeAt(0))], "lake.png", { type: "image/png" });
 const dataTransfer = new DataTransfer();
 dataTransfer.items.add(file);
 const group = [...document.querySelectorAll("fieldset.array")].find((each) => each.querySelector("legend code").textContent === name);
@@ -90,8 +91,7 @@ def test_a_picture_is_dropped_on_an_input(page: Browser, tmp_path: Path, kind: s
         kernels, steps = devmod.compile(GREY, "webgpu", name="invert"), [f"invert(x=x, y=y, threads={count})"]
     show(page, saved(tmp_path / "p.devmod", devmod.program("p", kernels, steps=steps, **declared)))
     page.wait("document.querySelector('.kernel')")
-    page_url = page.evaluate("return new URL('lake.png', location).href")
-    assert page.evaluate(DROP, ["x", page_url])
+    assert page.evaluate(DROP, ["x", b64encode(LAKE.read_bytes()).decode()])
     page.wait("!document.querySelector('.kernel fieldset').textContent.includes('64 × 64')")
     press_run(page)
     assert problems(page, focus=False) == {}

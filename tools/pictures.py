@@ -29,6 +29,8 @@ from environments import ROOT
 OUT = ROOT / "docs" / "images"
 SOURCES = ("opencl/softmax.cl", "cuda/softmax.cu", "rocm/softmax.hip", "vulkan/softmax.comp")
 SHADERS = ("mandelbrot.wgsl", "gaussian_blur.wgsl")
+#: The numbers in the form of the first one.
+MANDELBROT = {"width": 720, "height": 480, "left": -2.25, "top": 1.15, "pixel": 0.0048, "steps": 40}
 COLUMNS = 118
 #: The fault of docs/find-out-what-is-wrong.md, and the launches of docs/profiling.md.
 BLUR = """import numpy as np
@@ -107,12 +109,18 @@ def terminal_pictures(folder: Path) -> None:
 
 def page_pictures(folder: Path) -> None:
     """Take pictures of the page of `devmod view` by the browser of the tests (`make test-setup`)."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "core" / "tests")]
     browser_driver, browser_page = import_module("browser_driver"), import_module("browser_page")
     sources = [str(ROOT / "examples" / "webgpu" / name) for name in SHADERS]
     run(["-m", "devmod", "compile", *sources, "-t", "webgpu", "-o", "kernels.devmod"], folder)
     browser = browser_driver.Browser(*browser_driver.WEBGPU)
     browser_page.show(browser, folder / "kernels.devmod", viewport={"width": 1500, "height": 700}, colorScheme="dark")
+    browser.fill(browser_page.argument("escape", "Shape"), "480 × 720")
+    for name, value in MANDELBROT.items():
+        browser.fill(browser_page.number(name), str(value))
+    browser.fill(browser_page.LAUNCH, "720 × 480")
+    browser_page.press_run(browser)
+    browser.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
     browser.screenshot(str(folder / "view.png"))
     browser.close()
     small(folder / "view.png")

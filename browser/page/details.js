@@ -1,12 +1,12 @@
 // The details of one module: facts, functions, source.
 
+import { defaultDevice } from "./devmod-webgpu/index.js";
 import { expressionText } from "./devmod-webgpu/expressions.js";
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { isValue } from "./devmod-webgpu/members.js";
 import { brief, el, size, visible } from "./dom.js";
 import { kernelForm, whyNot } from "./form.js";
 import { programForm } from "./programform.js";
-import { sharedDevice } from "./gpu.js";
 import { sourceBlock } from "./highlight.js";
 
 /** Larger modules are read after a click on a button, not when they are selected. */
@@ -66,7 +66,7 @@ export async function showDetails(place, module, current, variantOf, select) {
   rest.ariaBusy = true;
   try {
     const contents = await module.contents();
-    const device = module.kind === "webgpu" ? await sharedDevice().catch(() => null) : null; // a form shows the error
+    const device = module.kind === "webgpu" ? await defaultDevice().catch(() => null) : null; // a form shows the error
     if (!current()) return;
     const parts = [];
     if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."));

@@ -1,12 +1,11 @@
 // A form for one kernel: a field for each argument, the size of the launch, a button that runs it, and its result.
 
-import { DevmodError, Image } from "./devmod-webgpu/index.js";
+import { defaultDevice, DevmodError, Image } from "./devmod-webgpu/index.js";
 import { paramProblem } from "./devmod-webgpu/formats.js";
 import { unmetNeeds } from "./devmod-webgpu/pipeline.js";
 import { arrayField } from "./arrays.js";
 import { brief, el, visible } from "./dom.js";
 import { FieldError, labelled, lengthsIn, numberField, selection, structField, suggestionOf, textInput } from "./fields.js";
-import { sharedDevice } from "./gpu.js";
 import { imageResult } from "./imageresults.js";
 import { imageField, imageSize, samplerField } from "./images.js";
 import { resultOf } from "./results.js";
@@ -123,7 +122,7 @@ function newForm(module, name, info) {
   };
 
   const run = async () => {
-    const device = await sharedDevice();
+    const device = await defaultDevice();
     const read = await readAll(device);
     status.textContent = "";
     if (!read) return;

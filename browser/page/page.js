@@ -1,9 +1,9 @@
-// The page: opens a bundle from a file or from ?file=, shows its tree, and runs its kernels.
+// The page: opens a bundle from a file or from ?file=, and shows its tree.
 
 import { DevmodError, open } from "./devmod-webgpu/index.js";
 import { showDetails } from "./details.js";
 import { el, size, visible } from "./dom.js";
-import { showRuns } from "./runs.js";
+import { markRuns } from "./runs.js";
 import { markRunning, showTree } from "./tree.js";
 
 const at = (id) => document.getElementById(id);
@@ -16,7 +16,7 @@ async function show(from, name) {
   at("alert").replaceChildren();
   at("notes").replaceChildren();
   at("status").textContent = "Reading the bundle…";
-  at("runs").ariaBusy = true;
+  at("tree").ariaBusy = true;
   try {
     const bundle = await (await open(from)).readAll();
     if (!current()) return bundle.close();
@@ -42,11 +42,11 @@ async function show(from, name) {
     });
     select(listed.find(({ kind, runs }) => kind === "program" && runs) ?? listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
     at("status").textContent = "";
-    await showRuns(at("runs"), at("notes"), bundle, current, (modules) => markRunning(at("tree"), modules));
+    await markRuns(at("notes"), bundle, current, (modules) => markRunning(at("tree"), modules));
   } catch (error) {
     if (current()) fail(error);
   } finally {
-    if (current()) at("runs").ariaBusy = false;
+    if (current()) at("tree").ariaBusy = false;
   }
 }
 

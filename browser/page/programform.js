@@ -1,6 +1,6 @@
 // A form for one program: a field for each input and update, a button that calls it, and its results.
 
-import { DevmodError, image, Image } from "./devmod-webgpu/index.js";
+import { defaultDevice, DevmodError, image, Image } from "./devmod-webgpu/index.js";
 import { evaluate, namesIn } from "./devmod-webgpu/expressions.js";
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { arrayField } from "./arrays.js";
@@ -8,7 +8,6 @@ import { brief, el, visible } from "./dom.js";
 import { FieldError, numberField } from "./fields.js";
 import { elementOf, unitOf } from "./fills.js";
 import { problemOf } from "./form.js";
-import { sharedDevice } from "./gpu.js";
 import { imageResult } from "./imageresults.js";
 import { imageField } from "./images.js";
 import { resultOf } from "./results.js";
@@ -82,7 +81,7 @@ export function programForm(module, name, info) {
     status.textContent = "Running…";
     const values = [];
     try {
-      const device = await sharedDevice();
+      const device = await defaultDevice();
       for (const part of parts) values.push(await part.read(device));
       results.replaceChildren(...(await run(device, values)));
     } catch (error) {

@@ -105,7 +105,8 @@ export async function readHead(source) {
 export function readHeadFields(head, end, place) {
   const reader = new Reader(head, `the index of ${place}`);
   const fields = { candidates: -1, roots: /** @type {number[] | null} */ (null), pages: /** @type {Page[]} */ ([]) };
-  readFields(reader, (key) => {
+  reader.readPairs((key) => {
+    reader.field = key;
     if (key === "candidates") fields.candidates = reader.readInt(0, MAX_NUMBER);
     else if (key === "roots") fields.roots = readNumbers(reader);
     else if (key === "pages") fields.pages = readPages(reader, end);
@@ -133,7 +134,7 @@ function readPages(reader, at) {
   let [first, end] = [0, 0];
   /** @type {Uint8Array | null} */
   let name = new Uint8Array(0);
-  for (let left = reader.readArray(); left > 0; left--) {
+  reader.readList(() => {
     reader.field = `pages, ${pages.length}`;
     const begin = reader.at;
     const items = reader.readArray();
@@ -164,7 +165,7 @@ function readPages(reader, at) {
     pages.push({ first, count, at, size, digest, start, end, name });
     first += count;
     at += size;
-  }
+  });
   reader.field = "pages";
   if (!pages.length) throw reader.error("expected at least one page");
   return pages;
@@ -182,23 +183,6 @@ export function compareBytes(one, other) {
 }
 
 /**
- * Read a map: `read` reads the value of a key.
- * @param {Reader} reader
- * @param {(key: string) => void} read
- */
-function readFields(reader, read) {
-  /** @type {Set<string>} */
-  const taken = new Set();
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    reader.field = "";
-    const key = reader.readKey(taken);
-    taken.add(key);
-    reader.field = key;
-    read(key);
-  }
-}
-
-/**
  * Read a page: its records, whose offsets count from `base`, and its names of candidates of other pages.
  * @param {Uint8Array} data
  * @param {Page} page
@@ -209,20 +193,18 @@ function readFields(reader, read) {
 export function readPage(data, page, base, unpacking, place) {
   const subject = `the index of ${place}`;
   const reader = new Reader(data, subject);
-  /** @type {RawEntry[]} */
-  const modules = [];
-  /** @type {RawEntry[]} */
-  const sources = [];
+  /** @type {Record<string, RawEntry[]>} */
+  const lists = { modules: [], sources: [] };
   /** @type {Map<string, number[]>} */
   const names = new Map();
-  readFields(reader, (key) => {
-    if (key === "modules") for (let left = reader.readArray(); left > 0; left--) modules.push(readEntry(reader, page.first + modules.length));
-    else if (key === "sources") for (let left = reader.readArray(); left > 0; left--) sources.push(readSources(reader, page.first + sources.length));
+  reader.readPairs((key) => {
+    reader.field = key;
+    if (Object.hasOwn(lists, key)) lists[key] = reader.readList((number) => readEntry(reader, `${key}, ${page.first + number}`, key === "sources"));
     else if (key === "names") readNames(reader, names);
     else reader.readValue();
   });
   reader.finish();
-  const records = [...modules, ...sources];
+  const records = Object.values(lists).flat();
   if (records.length !== page.count) throw new FormatError(`${subject}: a page has ${records.length} records, and the head says ${page.count}`);
   return { entries: placed(records, page, base, unpacking, place), names };
 }
@@ -232,12 +214,11 @@ export function readPage(data, page, base, unpacking, place) {
  * @param {Map<string, number[]>} names
  */
 function readNames(reader, names) {
-  for (let left = reader.readArray(); left > 0; left--) {
+  reader.readList(() => {
     const start = reader.at;
     if (reader.readArray() !== 2) throw reader.error("expected an array of a name and numbers", start);
-    const name = reader.readKey(names);
-    names.set(name, readNumbers(reader));
-  }
+    names.set(reader.readKey(names), readNumbers(reader));
+  });
 }
 
 /** @param {number} offset */
@@ -248,94 +229,50 @@ export function aligned(offset) {
 /** @typedef {{ size: number | bigint, unpacked: number | bigint | null, repeats: bigint[][] }} RawBlob */
 /** @typedef {Omit<Entry, keyof RawBlob> & RawBlob} RawEntry */
 
-/**
- * @param {Reader} reader
- * @param {number} number
- * @returns {RawEntry}
- */
-function readEntry(reader, number) {
-  const subject = `modules, ${number}`;
-  const start = reader.at;
-  /** @type {Set<string>} */
-  const taken = new Set();
-  /** @type {RawEntry} */
-  const result = {
-    kind: "", imports: [], format: "", functions: [], variant: "", rank: null, origin: null, offset: null, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [],
-    sources: null,
-  };
-  reader.field = subject;
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    reader.field = subject;
-    const key = reader.readKey(taken);
-    taken.add(key);
-    reader.field = `${subject}, ${key}`;
-    if (key === "kind" || key === "format" || key === "variant") result[key] = reader.readStr();
-    else if (key === "imports") result.imports = readNumbers(reader);
-    else if (key === "functions") {
-      result.functions = [];
-      for (let count = reader.readArray(); count > 0; count--) result.functions.push(reader.readStr());
-    } else if (key === "origin") result.origin = readOrigin(reader);
-    else if (key === "repeats") result.repeats = readRepeats(reader);
-    else if (key === "rank" || key === "sources") result[key] = reader.readInt(0, MAX_NUMBER);
-    else readPlace(reader, key, result);
-  }
-  reader.field = subject;
-  const bare = result.kind === "bundle" || result.kind === "_lib";
-  if (!bare && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
-    throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
-  }
-  const present = [...LOCATION, "zstd", "repeats", "sources"].filter((key) => taken.has(key));
-  if (bare ? present.length : !LOCATION.every((key) => taken.has(key))) {
-    const found = present.join(", ") || "none";
-    throw reader.error(`a module of kind '${result.kind}' has ${bare ? "no" : "a"} size and sha256; found: ${found}`, start);
-  }
-  if (result.digest.length !== 32) throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
-  result.offset = bare ? null : 0;
-  return result;
-}
-
 const LOCATION = ["size", "sha256"];
 
 /**
+ * Read the record of a module, or of sources, which have a place alone.
  * @param {Reader} reader
- * @param {number} number
+ * @param {string} subject
+ * @param {boolean} isSources
  * @returns {RawEntry}
  */
-function readSources(reader, number) {
-  const subject = `sources, ${number}`;
+function readEntry(reader, subject, isSources) {
   const start = reader.at;
-  /** @type {Set<string>} */
-  const taken = new Set();
   /** @type {RawEntry} */
   const result = {
-    kind: "", imports: [], format: "", functions: [], variant: "", rank: null, origin: null, offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [], sources: null,
+    kind: "", imports: [], format: "", functions: [], variant: "", rank: null, origin: null, offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null, repeats: [],
+    sources: null,
   };
   reader.field = subject;
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    reader.field = subject;
-    const key = reader.readKey(taken);
-    taken.add(key);
+  const taken = reader.readPairs((key) => {
     reader.field = `${subject}, ${key}`;
-    readPlace(reader, key, result);
-  }
+    if (key === "size") result.size = reader.readBig(0, MAX_INT64);
+    else if (key === "sha256") result.digest = reader.readBin().slice();
+    else if (key === "zstd") result.unpacked = readUnpacked(reader);
+    else if (isSources) reader.readValue();
+    else if (key === "kind" || key === "format" || key === "variant") result[key] = reader.readStr();
+    else if (key === "imports") result.imports = readNumbers(reader);
+    else if (key === "functions") result.functions = reader.readList(() => reader.readStr());
+    else if (key === "origin") result.origin = readOrigin(reader);
+    else if (key === "repeats") result.repeats = readRepeats(reader);
+    else if (key === "rank" || key === "sources") result[key] = reader.readInt(0, MAX_NUMBER);
+    else reader.readValue();
+  });
   reader.field = subject;
+  const isNode = ["bundle", "_lib"].includes(result.kind);
+  if (!isSources && !isNode && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
+    throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
+  }
   const missing = LOCATION.find((key) => !taken.has(key));
-  if (missing || result.digest.length !== 32) throw reader.error(missing ? `no ${missing}` : `a sha256 of ${result.digest.length} bytes`, start);
-  return result;
-}
-
-/**
- * Read a field of the place of bytes; skip the value of an unknown key.
- *
- * @param {Reader} reader
- * @param {string} key
- * @param {RawEntry} result
- */
-function readPlace(reader, key, result) {
-  if (key === "size") result.size = reader.readBig(0, MAX_INT64);
-  else if (key === "sha256") result.digest = reader.readBin().slice();
-  else if (key === "zstd") result.unpacked = readUnpacked(reader);
-  else reader.readValue();
+  const present = [...LOCATION, "zstd", "repeats", "sources"].filter((key) => taken.has(key));
+  if (isNode ? present.length : missing) {
+    const found = present.join(", ") || "none";
+    throw reader.error(isSources ? `no ${missing}` : `a module of kind '${result.kind}' has ${isNode ? "no" : "a"} size and sha256; found: ${found}`, start);
+  }
+  if (result.digest.length !== 32) throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
+  return { ...result, offset: isNode ? null : 0 };
 }
 
 /** Read the size of what was compressed. Its digest is not used here. @param {Reader} reader */
@@ -350,20 +287,12 @@ function readUnpacked(reader) {
 
 /** @param {Reader} reader */
 function readRepeats(reader) {
-  const result = [];
-  for (let count = reader.readArray(); count > 0; count--) {
-    const numbers = [];
-    for (let left = reader.readArray(); left > 0; left--) numbers.push(BigInt(reader.readBig(0, MAX_INT64)));
-    result.push(numbers);
-  }
-  return result;
+  return reader.readList(() => reader.readList(() => BigInt(reader.readBig(0, MAX_INT64))));
 }
 
 /** @param {Reader} reader */
 function readNumbers(reader) {
-  const result = [];
-  for (let count = reader.readArray(); count > 0; count--) result.push(reader.readInt(0, MAX_NUMBER));
-  return result;
+  return reader.readList(() => reader.readInt(0, MAX_NUMBER));
 }
 
 /**

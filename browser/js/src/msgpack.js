@@ -161,6 +161,39 @@ export class Reader {
     return name;
   }
 
+  /**
+   * Read an array, whose items `read` reads.
+   * @template T
+   * @param {(number: number) => T} read
+   * @param {number} [most] The most items.
+   * @param {string} [what] What they are, for messages.
+   */
+  readList(read, most = Infinity, what = "items") {
+    /** @type {T[]} */
+    const result = [];
+    const count = this.readArray();
+    if (count > most) throw this.error(`${count} ${what}, and the maximum is ${most}`);
+    while (result.length < count) result.push(read(result.length));
+    return result;
+  }
+
+  /**
+   * Read a map, whose values `read` reads. Before each key the field is that of the map.
+   * @template T
+   * @param {(key: string) => T} read
+   */
+  readPairs(read) {
+    const { field } = this;
+    /** @type {Map<string, T>} */
+    const result = new Map();
+    for (let count = this.readMap(); count > 0; count--) {
+      this.field = field;
+      const key = this.readKey(result);
+      result.set(key, read(key));
+    }
+    return result;
+  }
+
   // -- one object of any type
 
   /**
@@ -177,13 +210,9 @@ export class Reader {
         return this.readStr();
       case "an integer":
         return this.wholes ? BigInt(this.readBig(-(2n ** 63n), 2n ** 64n - 1n)) : this.readBig(-(2n ** 63n), 2n ** 64n - 1n);
-      case "an array": {
+      case "an array":
         this.#countContainer();
-        /** @type {Value[]} */
-        const result = [];
-        for (let count = this.readArray(); count > 0; count--) result.push(this.readValue(depth + 1));
-        return result;
-      }
+        return this.readList(() => this.readValue(depth + 1));
       case "a map":
         return this.readMapObject(depth);
       case "a binary":

@@ -228,33 +228,22 @@ function readCode(reader) {
   /** @type {[string, Expression, Expression][]} */
   let requires = [];
   /** @type {Step[]} */
-  const steps = [];
+  let steps = [];
   /** @type {Set<string>} */
   const keys = new Set();
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     const key = (reader.field = reader.readKey(keys));
     keys.add(key);
-    if (key === "requires") requires = Array.from({ length: readCount(reader, MAX_STEPS, "comparisons") }, () => readComparison(reader));
+    if (key === "requires") requires = reader.readList(() => readComparison(reader), MAX_STEPS, "comparisons");
     else if (key === "steps") {
-      for (let count = readCount(reader, MAX_STEPS, "steps"); steps.length < count; ) {
-        reader.field = `step ${steps.length + 1}`;
-        steps.push(readStep(reader));
-      }
+      steps = reader.readList((number) => {
+        reader.field = `step ${number + 1}`;
+        return readStep(reader);
+      }, MAX_STEPS, "steps");
     } else reader.readValue();
   }
   reader.finish();
   return [requires, steps];
-}
-
-/**
- * @param {Reader} reader
- * @param {number} most
- * @param {string} what
- */
-function readCount(reader, most, what) {
-  const count = reader.readArray();
-  if (count > most) throw reader.error(`${count} ${what}, and the maximum is ${most}`);
-  return count;
 }
 
 /**
@@ -276,22 +265,15 @@ function readStep(reader) {
   const start = reader.at;
   if (reader.readArray() !== 3) throw reader.error("expected a kernel, its arguments and its launch", start);
   const kernel = reader.readStr();
-  const count = reader.readMap();
-  if (count > MAX_ARGUMENTS) throw reader.error(`${count} arguments, and the maximum is ${MAX_ARGUMENTS}`, start);
-  /** @type {Step["args"]} */
-  const args = new Map();
-  while (args.size < count) args.set(reader.readKey(args), readGiven(reader, true));
-  /** @type {Map<string, Expression[]>} */
-  const launch = new Map([["grid", []], ["threads", []], ["block", []]]);
-  /** @type {Set<string>} */
-  const taken = new Set();
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    const key = reader.readKey(taken);
-    taken.add(key);
-    if (launch.has(key)) launch.set(key, Array.from({ length: readCount(reader, 3, "dimensions") }, () => readInteger(reader)));
+  const args = reader.readPairs(() => readGiven(reader, true));
+  if (args.size > MAX_ARGUMENTS) throw reader.error(`${args.size} arguments, and the maximum is ${MAX_ARGUMENTS}`, start);
+  /** @type {Pick<Step, "grid" | "threads" | "block">} */
+  const launch = { grid: [], threads: [], block: [] };
+  reader.readPairs((key) => {
+    if (key === "grid" || key === "threads" || key === "block") launch[key] = reader.readList(() => readInteger(reader), 3, "dimensions");
     else reader.readValue();
-  }
-  return { kernel, args, .../** @type {Pick<Step, "grid" | "threads" | "block">} */ (Object.fromEntries(launch)) };
+  });
+  return { kernel, args, ...launch };
 }
 
 /**

@@ -82,32 +82,26 @@ export function expand(data, repeats) {
  * Read a shader map. Repeated shaders are one object.
  * @param {Reader} reader
  * @param {Repeats} repeats
- * @param {Map<string, Uint8Array>} shaders
  */
-export function readShaders(reader, repeats, shaders) {
+export function readShaders(reader, repeats) {
   const ranges = new Map(repeats.flatMap(([start = 0, size = 0, ...positions]) => positions.map((position) => [position, { start, size }])));
   /** @type {Map<number, Uint8Array>} */
   const stored = new Map();
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    const name = reader.readKey(shaders);
+  const shaders = reader.readPairs(() => {
     const size = reader.readBinHead();
     const { at } = reader;
     const range = ranges.get(at);
-    if (!range) {
-      const shader = reader.take(size);
-      stored.set(at, shader);
-      shaders.set(name, shader);
-      continue;
+    const shader = range ? stored.get(range.start) : reader.take(size);
+    if (!shader || size !== (range?.size ?? size) || size !== shader.length) {
+      throw reader.error(`a repeat of ${range?.size} bytes at ${range?.start}, which is no earlier shader of ${size}`);
     }
-    ranges.delete(at);
-    const shader = stored.get(range.start);
-    if (!shader || size !== range.size || size !== shader.length) {
-      throw reader.error(`a repeat of ${range.size} bytes at ${range.start}, which is no earlier shader of ${size}`);
-    }
-    shaders.set(name, shader);
-  }
+    if (range) ranges.delete(at);
+    else stored.set(at, shader);
+    return shader;
+  });
   if (ranges.size) {
     const first = [...ranges.keys()].reduce((one, other) => Math.min(one, other));
     throw reader.error(`a repeat at ${first}, where no shader is expected`);
   }
+  return shaders;
 }

@@ -5,6 +5,7 @@ import { FormatError, listNames, repr, quoteName } from "./errors.js";
 import { readInterface } from "./interface.js";
 import { Reader } from "./msgpack.js";
 import { readShaders, repeatedSize } from "./repeats.js";
+import { tuple } from "./texels.js";
 
 /** @import { DType } from "./dtypes.js" */
 /** @import { Interface } from "./interface.js" */
@@ -62,6 +63,8 @@ export function decode(kind, data, repeats = []) {
   const result = { format: "", functions: new Map(), code: null, shaders: new Map(), constants: new Map(), symbols: new Map() };
   const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
   reader.wholes = kind === "program";
+  /** @type {Known} */
+  const known = { 4: [], 5: [] };
   if (repeats.length && (kind === "const_loader" || (spec && !spec.fields.includes("shaders")))) {
     throw reader.error("repeats, which only shaders have");
   }
@@ -72,9 +75,9 @@ export function decode(kind, data, repeats = []) {
     for (const field of spec.fields) {
       reader.field = field === "shaders" ? "code" : field;
       if (field === "fmt") result.format = reader.readStr();
-      else if (field === "fmap") readFmap(reader, result.functions);
+      else if (field === "fmap") result.functions = reader.readPairs((name) => readInfo(reader, `fmap of ${quoteName(name)}`, known));
       else if (field === "code") result.code = reader.readBin();
-      else readShaders(reader, repeats, result.shaders);
+      else result.shaders = readShaders(reader, repeats);
     }
   }
   reader.finish();
@@ -118,20 +121,6 @@ export function readSources(data, subject, kind) {
 
 /**
  * @param {Reader} reader
- * @param {Map<string, FunctionInfo>} fmap
- */
-function readFmap(reader, fmap) {
-  /** @type {Known} */
-  const known = { 4: [], 5: [] };
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    reader.field = "fmap";
-    const name = reader.readKey(fmap);
-    fmap.set(name, readInfo(reader, `fmap of ${quoteName(name)}`, known));
-  }
-}
-
-/**
- * @param {Reader} reader
  * @param {string} subject
  * @param {Known} known The cached arguments of earlier functions, by the number of fields.
  * @returns {FunctionInfo}
@@ -157,14 +146,11 @@ function readInfo(reader, subject, known) {
  */
 function readArguments(reader, subject, name, start, fifth) {
   reader.field = `${subject}, arg_types`;
-  const argTypes = [];
-  for (let items = reader.readArray(); items > 0; items--) argTypes.push(dtypeName(readDtype(reader)));
+  const argTypes = reader.readList(() => dtypeName(readDtype(reader)));
   reader.field = `${subject}, launch_param_tags`;
-  const launchParamTags = [];
-  for (let items = reader.readArray(); items > 0; items--) launchParamTags.push(reader.readStr());
+  const launchParamTags = reader.readList(() => reader.readStr());
   reader.field = `${subject}, arg_extra_tags`;
-  const argExtraTags = [];
-  for (let items = reader.readArray(); items > 0; items--) argExtraTags.push(reader.readInt(-(2 ** 31), 2 ** 31 - 1));
+  const argExtraTags = reader.readList(() => reader.readInt(-(2 ** 31), 2 ** 31 - 1));
   reader.field = `${subject}, interface`;
   const refuse = (/** @type {string} */ problem) => reader.error(problem, start);
   const found = fifth ? readInterface(reader.readMapObject(), refuse) : null;
@@ -192,23 +178,16 @@ function readDtype(reader) {
  */
 function readConstants(reader, result) {
   reader.field = "constants";
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    reader.field = "constants";
-    const name = reader.readKey(result.constants);
+  result.constants = reader.readPairs((name) => {
     reader.field = `constant ${quoteName(name)}`;
-    result.constants.set(name, readConstant(reader));
-  }
+    return readConstant(reader);
+  });
   reader.field = "init symbols";
-  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    reader.field = "init symbols";
-    const symbol = reader.readKey(result.symbols);
+  result.symbols = reader.readPairs((symbol) => {
     reader.field = `init symbol ${quoteName(symbol)}`;
-    /** @type {string[]} */
-    const names = [];
-    for (let items = reader.readArray(); items > 0; items--) names.push(reader.readStr());
-    result.symbols.set(symbol, names);
     result.functions.set(symbol, { name: symbol, argTypes: [], launchParamTags: [], argExtraTags: [], interface: null });
-  }
+    return reader.readList(() => reader.readStr());
+  });
 }
 
 /**
@@ -220,17 +199,14 @@ function readConstant(reader) {
   const count = reader.readArray();
   if (count !== 3) throw reader.error(`expected [type, shape, elements], found an array of ${count}`, start);
   const dtype = readDtype(reader);
-  const dimensions = reader.readArray();
-  if (dimensions > MAX_DIMENSIONS) throw reader.error(`${dimensions} dimensions, and the maximum is ${MAX_DIMENSIONS}`, start);
-  const shape = [];
-  for (let left = dimensions; left > 0; left--) shape.push(reader.readBig(0, MAX_INT64));
+  const shape = reader.readList(() => reader.readBig(0, MAX_INT64));
+  if (shape.length > MAX_DIMENSIONS) throw reader.error(`${shape.length} dimensions, and the maximum is ${MAX_DIMENSIONS}`, start);
   const at = reader.at;
   const data = reader.readBin();
   const expected = sizeOf(dtype, shape);
   const type = dtypeName(dtype);
   if (BigInt(data.length) !== expected) {
-    const extents = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
-    throw reader.error(`${data.length} bytes for ${type} of shape ${extents}, which takes ${expected}`, at);
+    throw reader.error(`${data.length} bytes for ${type} of shape ${tuple(shape)}, which takes ${expected}`, at);
   }
   return { type, shape, data };
 }

@@ -8,7 +8,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def page() -> dict[str, Path]:
-    """Return the folders and files of the page by their URL path. "" is the path of the page itself."""
+    """Return the folders of the page by their URL path. "" is the path of the page itself."""
     web = _HERE / "_web"
     if web.is_dir():  # in a wheel; hatch_build.py adds the folder
         return {"": web}
@@ -20,5 +20,4 @@ def page() -> dict[str, Path]:
 PAGE = {
     "": "../browser/page",
     "devmod-webgpu": "../browser/js/src",
-    "lake.png": "../examples/images/lake.png",
 }
