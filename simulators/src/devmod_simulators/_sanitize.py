@@ -45,18 +45,19 @@ class SanitizeError(LaunchError):
 
 
 def check_names(names: Sequence[str]) -> str:
-    """Return the names of checks, separated by commas; all of them for none and for "all".
+    """Return the names of checks, separated by commas: for none all but "leak", since a program may keep its arrays to its end.
 
     Raises
     ------
     DevmodError
         A name is unknown.
     """
-    given = [each for name in names for each in name.split(",") if each not in ("", "all")]
-    unknown = next((each for each in given if each not in (*CHECKS, *OPTIONS)), None)
+    given = [each for name in names for each in name.split(",") if each]
+    unknown = next((each for each in given if each not in (*CHECKS, *OPTIONS, "all")), None)
     if unknown is not None:
         raise DevmodError(f"{unknown!r} is no check; there are {', '.join(CHECKS)}, and the options {' and '.join(OPTIONS)}")
-    return ",".join(given if set(given) & set(CHECKS) else (*CHECKS, *given))
+    chosen = {*given} & {*CHECKS} or {*CHECKS} - {"leak"}
+    return ",".join(each for each in (*CHECKS, *OPTIONS) if each in given or each in chosen or ("all" in given and each in CHECKS))
 
 
 def error_of(reports: list[dict[str, Any]]) -> SanitizeError:
@@ -98,7 +99,8 @@ def sanitize(*checks: str) -> Iterator[None]:
     Parameters
     ----------
     checks
-        Some of "bounds", "align", "free", "leak", "race", "sync" and "init"; all by default. Leaks are found at the end of the process.
+        Some of "bounds", "align", "free", "leak", "race", "sync" and "init". Default: all but "leak", which is found at the end of the
+        process; "all" has it.
 
     Raises
     ------

@@ -90,7 +90,7 @@ check(cuda.cuMemFree(x))  # freed
 launch(function, x, y, 31)
 check(cuda.cuCtxSynchronize())
 """
-    assert run(tmp_path, program) == (
+    assert run(tmp_path, program, "all") == (
         "use after free (read): k.cu:5  y[i] = x[i] * 2;\n"
         "  block (0, 0, 0), thread (0, 0, 0): 4 bytes at x[0]; x was float32[33] of argument 1 ('x'), "
         f"allocated at app.py:{line(program, '# x')}, freed at app.py:{line(program, '# freed')}\n"

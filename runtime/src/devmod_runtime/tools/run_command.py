@@ -80,7 +80,7 @@ Exit status:
 @click.option("--timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
               help="The time limit for the launch with its build. Default: none.")  # fmt: skip
 @click.option("--guard", is_flag=True, help="Find writes and reads past the ends of the arrays, as devmod.guard, by two launches or more.")
-@click.option("--sanitize", is_flag=False, flag_value="all", metavar="[=CHECKS]",
+@click.option("--sanitize", is_flag=False, flag_value="", metavar="[=CHECKS]",
               help="Launch the cuda candidate on the simulated GPU with all checks of `devmod simulate`, or some.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option

@@ -89,5 +89,8 @@ def serve(operations: dict[int, Callable[[Fields], bytes]]) -> None:
     """Answer requests until the pipe ends."""
     while len(head := read(REQUESTS, 4)) == 4:
         data = answer(read(REQUESTS, *struct.unpack("<I", head)), operations)
-        while data:
-            data = data[os.write(RESPONSES, data) :]
+        try:
+            while data:
+                data = data[os.write(RESPONSES, data) :]
+        except BrokenPipeError:  # the program has ended meanwhile
+            return

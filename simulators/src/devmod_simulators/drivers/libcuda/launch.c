@@ -38,7 +38,7 @@ static int run_launch(Op *op)
         take_reports(&response);
     if (code) {
         explain("%s: %s", function->kernel->name, message);
-        fprintf(stderr, "stand-in driver: %s: %s\n", function->kernel->name, message);
+        fprintf(stderr, "devmod-simulators: %s: %s\n", function->kernel->name, message);
     }
     free(message);
     bytes_free(&request);
