@@ -8,7 +8,7 @@ import numpy as np
 
 from .barriers import Barriers, Waiting
 from .columns import Launch
-from .decoder import Decoder, Source
+from .decoder import Decoder
 from .execution import Execution
 from .guards import Step
 from .lanes import Frame, Lanes
@@ -19,8 +19,8 @@ from .origins import UNKNOWN, origins_of
 from .poison import Poison
 from .program import Block, Code, Leave, Program
 from .ptx_types import S64, Address, Array, Register
-from .reports import counted, source_of, type_of, width_of
-from .sanitizer import Detail, Sanitizer
+from .reports import Place, counted, source_of, type_of, variable_place, width_of
+from .sanitizer import Sanitizer
 from .shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
 
 if TYPE_CHECKING:
@@ -48,16 +48,9 @@ class Site:
             self.origins = {UNKNOWN}
         self.address = [operand.base.number for operand in addresses if isinstance(operand.base, Register)]
         self.compares = decoder.has("cas")
-        self.values: list[Source] = []
-        self.sources: tuple[int | None, ...] = ()
-        self.targets: tuple[int | None, ...] = ()
-        if self.root in ("ld", "ldu"):
-            self.targets = tuple(getattr(part, "number", None) for part in decoder.vector(0))
-        elif self.root == "st":
-            parts = decoder.vector(1)
-            self.sources = tuple(getattr(part, "number", None) for part in parts)
-            again = Decoder(decoder.program, decoder.function, decoder.instruction)
-            self.values = [again.source(part, decoder.dtype) for part in parts] if decoder.type != "b128" else []
+        #: The registers that it loads or stores; -1 for a constant.
+        moves = self.root in ("ld", "ldu", "st") and decoder.type != "b128"
+        self.values = [getattr(part, "number", -1) for part in decoder.vector(int(self.root == "st"))] if moves else []
 
 
 class Watcher:
@@ -65,14 +58,8 @@ class Watcher:
 
     def __init__(self, checks: frozenset[str]) -> None:
         self.poison = Poison(checks) if "init" in checks else None
-        self.grains: dict[str, int] = {}
+        self.grain = 0  # of the program's accesses, from its first launch on
         self.sites: dict[int, Site] = {}
-
-    def grain(self, program: Program, space: str) -> int:
-        """Return the fewest bytes that a store of the kernel writes in a space: accesses of fewer bytes can only read."""
-        if space not in self.grains:
-            self.grains[space] = program_grain(program, space)
-        return self.grains[space]
 
     def decoded(self, code: Code) -> None:
         """Note the blocks after operations of a warp or a cluster, and the instructions in loops."""
@@ -97,7 +84,7 @@ class Watcher:
 
         def run(lanes: Lanes) -> None:
             execution: Any = lanes.frame.execution
-            execution.site, execution.lanes = site, lanes
+            execution.site = site
             execution.touched.clear()
             step(lanes)
             execution.site = None
@@ -137,21 +124,11 @@ def reach(code: Code, number: int) -> set[int]:
     return reached
 
 
-def program_grain(program: "Program", space: str) -> int:
-    """Return the fewest bytes that a store of a kernel writes in a space, 1 to 16: accesses of fewer bytes can only read."""
-    result = 16 if space == "shared" else 4
-    for function in program.module.reached(program.kernel):
-        for instruction in function.instructions:
-            parts = instruction.parts
-            if parts[0] in ("st", "atom", "red") and (
-                space in instruction.opcode or not {"global", "shared", "local", "param"} & set(parts)
-            ):
-                width = width_of(type_of(instruction))
-                width *= next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
-                result = min(result, max(width, 1))
-            elif parts[0] in ("cp", "stmatrix", "wmma", "mbarrier", "sust"):
-                result = min(result, 4)
-    return result
+def grain_of(program: Program) -> int:
+    """Return the fewest bytes that a store of a kernel writes, 1 to 4: accesses of fewer bytes can only read."""
+    instructions = [each for function in program.module.reached(program.kernel) for each in function.instructions]
+    stores = (each for each in instructions if each.parts[0] in ("st", "atom", "red") and "param" not in each.parts)
+    return min([4, *(max(width_of(type_of(each)), 1) for each in stores)])
 
 
 class CheckedBarriers(Barriers):
@@ -173,8 +150,6 @@ class CheckedBarriers(Barriers):
             execution.know[:] = now
             execution.quiet_time = now
             execution.warp_sync[:] = now
-            if execution.shared.shadow is not None:
-                execution.shared.shadow.drop()
         else:
             rows = self.rows.setdefault(number, np.zeros((len(self.alive), execution.warps_per_block), S64))
             if barrier is not None:
@@ -241,8 +216,6 @@ class CheckedExecution(Execution):
         self.site: Site | None = None
         self.touched: list[Touched] = []
         self.bypassed: dict[tuple[int, int], Array] = {}  # lanes that have gone past an operation at which others of their warp wait
-        self.lanes: Any = None  # those of the step that runs
-        self.grain = program.watcher.grain(program, "shared")
         self.quiet_time = self.sanitizer.tick(None)
         super().__init__(program, launch, arena, blocks)
         # The times until which accesses are known: of other warps of the block by each warp, of its own warp by each lane, of other blocks.
@@ -250,15 +223,9 @@ class CheckedExecution(Execution):
         self.warp_sync = np.full(self.count, self.quiet_time, S64)
         self.seen = np.full(len(blocks), self.sanitizer.begin, S64)
 
-    def where(self, lane: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return block and thread of a lane."""
-        columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
-        block, thread = (tuple(int(column[lane if len(column) > 1 else 0]) for column in each) for each in columns)
-        return block, thread
-
     def quiet(self, shadow: Shadow) -> int:
         """Return the time before which all accesses to a memory are in order with those of now."""
-        return self.sanitizer.quiet if shadow is self.sanitizer.arena.shadow else self.quiet_time
+        return self.sanitizer.quiet if shadow.space == "global" else self.quiet_time
 
     # Bounds
 
@@ -283,15 +250,18 @@ class CheckedExecution(Execution):
                 elif self.sanitizer.freed_at(self.sanitizer.value(name)):
                     found.add((0, 0))
             elif kind == "shared" == space:
-                start = self.program.shared[name]
-                size = self.program.module.text.variables.get(name) or next(
-                    function.variables[name] for function in self.program.module.text.functions.values() if name in function.variables
-                )
-                found.add((start, start + size.size if size.count else self.shared.size))
+                found.add(self.shared_limits(name))
             elif kind in ("global", "const") and space == "global":
                 start = self.program.module.addresses[name]
                 found.add((start, start + self.program.module.text.variables[name].size))
         return found.pop() if len(found) == 1 else None
+
+    def shared_limits(self, name: str) -> tuple[int, int]:
+        """Return where a shared variable begins and ends."""
+        start, text = self.program.shared[name], self.program.module.text
+        scopes = [text.variables, *(function.variables for function in text.functions.values())]
+        variable = next(scope[name] for scope in scopes if name in scope)
+        return start, start + variable.size if variable.count else self.shared.size
 
     def refuse(self, lanes: Lanes, address: Array, size: int, access: str, space: str, outside: Array) -> Array | None:
         """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
@@ -313,24 +283,33 @@ class CheckedExecution(Execution):
     def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, space: str) -> None:
         """Report an access out of bounds, misaligned, or of freed memory."""
         sanitizer = self.sanitizer
-        sizes = {"shared": self.shared.size, "local": self.local.size, "parameter": self.parameters.size}
-        limits = self.limits(space, sizes.get(space, 0))
         kind = {"bounds": "out of bounds", "align": "misaligned"}[check]
-        origin = next((name for kind_, name in site.origins if kind_ in (space, {"global": "const"}.get(space))), "")
-        if limits and origin and space != "local":
-            detail = sanitizer.variable(space, origin, address, size, type_of(site.instruction), limits)
-        elif space == "global":
-            freed = sanitizer.freed_at(address)
-            if freed is not None and check == "bounds":
-                check, kind = "free", "use after free"
-            owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
-            detail = sanitizer.describe(site, address, size, owner)
-        else:
-            detail = f"{counted(size)} at byte {address} of {limits[1]} bytes of {space} memory", "", None
+        place = self.place(site, space, address)
+        if check == "bounds" and place.freed:
+            check, kind = "free", "use after free"
+        detail = f"{counted(size)} at {place.element}" + (f"; {place.array}" if place.array else "")
         if check == "align":
-            detail = f"{detail[0]}; 0x{address:x} is no multiple of {size}", *detail[1:]
+            detail += f"; 0x{address:x} is no multiple of {size}"
         if check in sanitizer.checks or check == "bounds":
-            sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, *detail)
+            sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, detail, place.name, place.index)
+
+    def place(self, site: Site, space: str, address: int) -> Place:
+        """Return what is at an address."""
+        sanitizer = self.sanitizer
+        size = {"shared": self.shared, "local": self.local, "parameter": self.parameters}[space].size if space != "global" else 0
+        limits = self.limits(space, size)
+        name = next((name for kind, name in site.origins if kind in (space, {"global": "const"}.get(space))), "")
+        if space == "shared" and not name:
+            places = {each: self.shared_limits(each) for each in self.program.shared}
+            name = next((each for each, (start, end) in places.items() if start <= address < end), "")
+            limits = places.get(name, limits)
+        if limits and name and space != "local":
+            return variable_place(space, name, address, type_of(site.instruction), limits)
+        if space != "global":
+            return Place(f"byte {address} of {size} bytes of {space} memory")
+        freed = sanitizer.freed_at(address)
+        owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
+        return sanitizer.describe(site, address, owner)
 
     # Accesses and their order
 
@@ -339,15 +318,15 @@ class CheckedExecution(Execution):
         site, shadow, lanes = self.site, each.memory, each.lanes
         if bad is not None:
             good = np.flatnonzero(~np.broadcast_to(bad, (lanes.count,)))
-            each.index, each.place = (np.broadcast_to(some, (lanes.count,))[good] for some in (each.index, each.place))
+            each.index, each.place, *self.stored = (lanes.spread(some)[good] for some in (each.index, each.place, *self.stored))
             each.lanes = lanes = lanes.select(good, [])
         if site is None or not lanes.count:
             return
         self.touched.append(each)
-        if "race" not in self.sanitizer.checks or shadow is self.local.shadow:
+        if "race" not in self.sanitizer.checks or shadow.space == "local":
             return
         strong = site.strong
-        if not shadow.is_global:
+        if shadow.space == "shared":
             if site.volatile and "volatile" in self.sanitizer.checks:
                 self.warp_sync[lanes.lanes] = self.sanitizer.now + 1
             strong = (
@@ -356,32 +335,23 @@ class CheckedExecution(Execution):
                 or (strong and (site.loops or site.root == "st"))
             )
         self.access = each
+        self.stored = self.stored if each.access == "write" else []
         for part in shadow.grains(each.index, each.dtype, each.count * each.dtype.itemsize):
             if each.access == "read":
                 shadow.read(self, lanes, part, strong)
             else:
                 shadow.write(self, lanes, part, strong, each.access)
 
-    def stored(self, positions: Array) -> list[Array]:
-        """Return the bits that lanes store, which may be a part of the lanes of the step; none if they are not known."""
-        whole, lanes = self.lanes, self.access.lanes
-        if lanes is not whole:
-            places = lanes.index[positions] if lanes.index is not None else positions
-            positions = places if whole.index is None else np.searchsorted(whole.index, places)
-        values = [np.broadcast_to(source(whole), (whole.count,))[positions] for source in self.site.values] if self.site is not None else []
-        return [value.view(f"u{value.itemsize}") for value in values]
-
     def same(self, positions: Array) -> Array:
-        """Return whether memory has the values already that lanes store."""
-        places = np.broadcast_to(self.access.place, (self.access.lanes.count,))[positions]
-        values = self.stored(positions)
-        equal = [value == self.access.view[number:][places].view(value.dtype) for number, value in enumerate(values)]
-        return np.all(equal, axis=0) if values else np.zeros(len(positions), bool)
+        """Return whether memory has the values already that lanes store; no, if they are not known."""
+        lanes, place = self.access.lanes, self.access.lanes.spread(self.access.place)[positions]
+        equal = [lanes.spread(value)[positions] == self.access.view[number:][place] for number, value in enumerate(self.stored)]
+        return np.all(equal, axis=0) if equal else np.zeros(len(positions), bool)
 
     def differ(self, lost: Array, won: Array) -> Array:
         """Return whether lanes of one store have other values than those that come later at their element."""
-        values = [first != second for first, second in zip(self.stored(lost), self.stored(won), strict=True)]
-        return np.any(values, axis=0) if values else np.zeros(len(lost), bool)
+        values = [self.access.lanes.spread(value) for value in self.stored]
+        return np.any([value[lost] != value[won] for value in values], axis=0) if values else np.zeros(len(lost), bool)
 
     def places(self, lanes: Lanes, positions: Array, before: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Return the times of records, block and warp of lanes, the warps of the records, and which are of the same block."""
@@ -423,7 +393,7 @@ class CheckedExecution(Execution):
         first = int(np.argmin(numbers))
         record = int(before[first])
         kind = access.split()[0]
-        what, name, number = self.element(site, int(index[first]) * shadow.grain, shadow)
+        place = self.element(site, int(index[first]) * shadow.grain, shadow)
         if record >> 32 < self.sanitizer.begin:
             title, who = "race between streams", f"{self.sanitizer.order.describe(record >> 32)}, in another stream,"
         else:
@@ -432,29 +402,15 @@ class CheckedExecution(Execution):
             block, thread = (tuple(map(int, np.unravel_index(value, extent[::-1])[::-1])) for value, extent in places)
             who = f"block {block}, thread {thread}"
             other += f" it at {source_of(self.program.module, self.sanitizer.sites[record >> 32].instruction)}"
-        detail = f"{what}; {who} {other if title == 'race' else f'{other} it'}, and nothing orders the two"
+        detail = f"{place.element}; {who} {other if title == 'race' else f'{other} it'}, and nothing orders the two"
         order = np.argsort(numbers, kind="stable")
         title += f" ({kind} and {other.split()[0][:-1]})"
-        self.sanitizer.report(self, "race", title, site, numbers[order], detail, name, number)
+        self.sanitizer.report(self, "race", title, site, numbers[order], detail, place.name, place.index)
 
-    def element(self, site: Site, offset: int, shadow: Shadow) -> Detail:
-        """Return an element of a memory in words, the name of its array and its index."""
-        sanitizer = self.sanitizer
-        if shadow is sanitizer.arena.shadow:
-            address = sanitizer.arena.base + offset
-            what, name, index = sanitizer.describe(site, address, shadow.grain, sanitizer.owner(address))
-            return what.split(" at ", 1)[1].split(";")[0], name, index
-        if shadow is self.local.shadow:
-            return f"byte {offset % self.local.stride} of local memory", "", None
-        offset %= self.shared.stride
-        for name, start in self.program.shared.items():
-            limits = (start, self.shared.size)
-            variable = next((f.variables[name] for f in self.program.module.text.functions.values() if name in f.variables), None)
-            variable = variable or self.program.module.text.variables.get(name)
-            if variable is not None and start <= offset < (start + variable.size if variable.count else self.shared.size):
-                what, shown, index = sanitizer.variable("shared", name, offset, shadow.grain, type_of(site.instruction), limits)
-                return what.split(" at ", 1)[1].split(";")[0], shown, index
-        return f"byte {offset} of shared memory", "", None
+    def element(self, site: Site, offset: int, shadow: Shadow) -> Place:
+        """Return the element at an offset in a memory."""
+        stride = {"shared": self.shared, "local": self.local}[shadow.space].stride if shadow.space != "global" else 0
+        return self.place(site, shadow.space, offset % stride if stride else self.sanitizer.arena.base + offset)
 
     # Ends of blocks
 

@@ -90,6 +90,7 @@ class Execution:
         self.parked: dict[tuple[Frame, int], Lanes] = {}
         self.barriers = self.make_barriers(self)
         self.steps = 0
+        self.stored: list[Array] = []  # the values of the latest store, for checks
         self.workspace = 0
         if launch.cooperative:
             arena.heap = arena.heap or arena.make_heap()
@@ -114,13 +115,15 @@ class Execution:
         now = time.time_ns() if name.startswith("globaltimer") else time.monotonic_ns() - self.start
         return np.array([now >> 32 if name.endswith("_hi") else now], U64)
 
+    def where(self, lane: int) -> list[tuple[int, ...]]:
+        """Return block and thread of a lane."""
+        columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
+        return [tuple(int(column[lane if len(column) > 1 else 0]) for column in each) for each in columns]
+
     def describe(self, lane: int) -> str:
         """Return kernel, block and thread of a lane, for messages."""
-        block, thread = (
-            [int(self.column(f"{name}.{axis}")[lane if len(self.column(f"{name}.{axis}")) > 1 else 0]) for axis in "xyz"]
-            for name in ("ctaid", "tid")
-        )
-        return f"kernel {self.program.name}, block ({', '.join(map(str, block))}), thread ({', '.join(map(str, thread))})"
+        block, thread = self.where(lane)
+        return f"kernel {self.program.name}, block {block}, thread {thread}"
 
     # The scheduler
 

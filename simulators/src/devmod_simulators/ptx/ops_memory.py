@@ -153,6 +153,7 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
     size = dtype.itemsize * count
 
     def put(lanes: "Lanes", address: Array, values: list[Array], locate: Locate) -> None:
+        lanes.frame.execution.stored = values
         view, index = locate(lanes, address, size, dtype, "write", step)
         for number, value in enumerate(values):
             store(view[number:] if number else view, index, value)

@@ -20,6 +20,17 @@ _MARK = "//| "
 
 
 @dataclass
+class Place:
+    """A place in memory: the element, the array that it is in, the array's name, and the index."""
+
+    element: str
+    array: str = ""
+    name: str = ""
+    index: int | None = None
+    freed: bool = False
+
+
+@dataclass
 class Report:
     """A fault: all threads with the same one at a line are one report."""
 
@@ -113,3 +124,10 @@ def name_of(symbol: str) -> str:
         if re.fullmatch(r"E?(_\d+)?", symbol[end:]):
             return symbol[found.end() : end]
     return symbol
+
+
+def variable_place(space: str, name: str, offset: int, kind: str, limits: tuple[int, int]) -> Place:
+    """Return a place in a variable."""
+    shown, width = name_of(name), width_of(kind)
+    index = (offset - limits[0]) // width
+    return Place(f"{shown}[{index}]", f"{shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory", shown, index)

@@ -12,7 +12,7 @@ from ..drivers.worker_process import Fields, text
 from .columns import Launch
 from .execution import run
 from .memory import Arena
-from .reports import Report, counted, name_of, parameters_of, source_of, type_of, width_of
+from .reports import Place, Report, parameters_of, source_of, type_of, width_of
 from .shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena
 from .streams import Order, Work
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .checked import CheckedExecution, Site
     from .module import Module
 
-#: A place in memory in words, the name of its array, and the index.
-Detail = tuple[str, str, int | None]
 #: The largest allocation whose bytes are followed until something writes them.
 _FOLLOWED = 1 << 28
 _ALLOCATED, _FREED, _ACCESS = 1, 2, 3
@@ -37,7 +35,6 @@ class Allocation:
     size: int
     place: str = ""
     freed: str | None = None
-    written: bool = False
 
 
 class Sanitizer:
@@ -63,8 +60,8 @@ class Sanitizer:
 
     def allocated(self, start: int, size: int, place: str, written: bool) -> None:
         """Note an allocation. What the host may write to itself counts as written."""
-        self.allocations[start] = Allocation(start, size, place, written=written or size > _FOLLOWED)
-        if not self.allocations[start].written:
+        self.allocations[start] = Allocation(start, size, place)
+        if not written and size <= _FOLLOWED:
             self.written(start, size, UNWRITTEN)
 
     def released(self, start: int, place: str) -> None:
@@ -72,8 +69,7 @@ class Sanitizer:
         allocation = self.allocations.pop(start, None)
         if allocation is not None:
             allocation.freed = place
-            if not allocation.written:
-                self.written(start, allocation.size)
+            self.written(start, min(allocation.size, _FOLLOWED))
             self.freed.append(allocation)
             del self.freed[:-1000]
 
@@ -110,8 +106,6 @@ class Sanitizer:
             if start:
                 self.work_accesses(first, width, "write")
                 states[first : first + width] = states[other : other + width].copy() if source else WRITTEN
-        if source and start:
-            self.doubt(start)
 
     def packed(self) -> bytes:
         """Return the reports, for the driver, and forget them."""
@@ -120,28 +114,12 @@ class Sanitizer:
         self.reports = {}
         return struct.pack("<I", count) + b"".join(parts)
 
-    def is_written(self, start: int, size: int) -> bool:
-        """Return whether something wrote all bytes of an allocation."""
-        allocation = self.allocations[start]
-        first = start - self.arena.base
-        allocation.written = allocation.written or not self.arena.shadow.bytes_written[first : first + size].any()
-        return allocation.written
-
-    def doubt(self, address: int) -> None:
-        """Note that an allocation may have bytes again that nothing wrote."""
-        for each in self.allocations.values():
-            each.written &= not each.start <= address < each.start + each.size
-
     # Work of streams
 
     def begin_work(self, work: Work, what: str) -> None:
-        """Note that an operation of a stream begins. Reads that wait stay where another stream may write to them yet."""
+        """Note that an operation of a stream begins."""
         self.begin = self.tick(None)
         self.quiet = self.order.begin(work, what, self.begin)
-        if self.quiet < self.begin:
-            self.arena.shadow.settle()
-        else:
-            self.arena.shadow.drop()
 
     def work_accesses(self, first: int, size: int, access: str) -> None:
         """Note an access of a copy or a fill, and report a race with an operation of another stream."""
@@ -163,7 +141,6 @@ class Sanitizer:
         else:
             shadow.other_reads[grains] = shadow.reads[grains]
             shadow.reads[grains] = now << 32 | THREAD
-            shadow.last_read = now
 
     def report_streams(self, access: str, other: str, time: int, address: int) -> None:
         """Report a copy or a fill that races with an operation of another stream."""
@@ -179,19 +156,18 @@ class Sanitizer:
         self, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: list[tuple[int, int]], work: Work = (0, 0)
     ) -> list[Report]:
         """Run a kernel with checks. `reports` has what was found, also if it raises an error."""
-        from .checked import CheckedExecution, Watcher
+        from .checked import CheckedExecution, Watcher, grain_of
 
         for start, size in ranges:
             if start not in self.allocations:  # it was allocated before the checks began
                 self.allocated(start, size, "", True)
         self.checks = checks
         shadow = self.arena.shadow
-        shadow.complete = all(self.is_written(start, size) for start, size in ranges)
         self.arena.set_ranges(ranges)
         program = module.program(kernel, checks, Watcher)
-        grain = program.watcher.grain(program, "global")
-        if grain < shadow.grain:
-            shadow.reset(shadow.size, grain)
+        program.watcher.grain = program.watcher.grain or grain_of(program)
+        if program.watcher.grain < shadow.grain:
+            shadow.reset(program.watcher.grain)
         self.program, self.configuration = program, launch
         self.begin_work(work, f"the kernel {kernel}")
         self.limits: dict[Any, tuple[int, int] | None] = {}
@@ -210,8 +186,12 @@ class Sanitizer:
         return self.allocations.get(arena.starts[place]) if place >= 0 and address < arena.ends[place] else None
 
     def freed_at(self, address: int) -> Allocation | None:
-        """Return the allocation that an address was in before it was freed."""
-        return next((each for each in reversed(self.freed) if each.start <= address < each.start + each.size), None)
+        """Return the allocation that an address was in before it was freed, unless it is in another one now."""
+        return (
+            None
+            if self.owner(address)
+            else next((each for each in reversed(self.freed) if each.start <= address < each.start + each.size), None)
+        )
 
     def argument_of(self, allocation: Allocation) -> tuple[int, str, str, int] | None:
         """Return the number, the name, the declared type and the value of the argument that points into an allocation."""
@@ -232,21 +212,20 @@ class Sanitizer:
         gap = lambda each: max(each.start - address, address - each.start - each.size + 1)  # noqa: E731
         return min(self.allocations.values(), key=gap, default=None)
 
-    def describe(self, site: "Site", address: int, size: int, allocation: Allocation | None) -> Detail:
-        """Return the memory at an address in words, the argument's name, and the index."""
+    def describe(self, site: "Site", address: int, allocation: Allocation | None) -> Place:
+        """Return what is at an address of global memory."""
         if allocation is None:
-            return f"{counted(size)} at 0x{address:x}; there is no allocation", "", None
+            return Place(f"0x{address:x}", "there is no allocation")
         number, name, declared, start = self.argument_of(allocation) or (0, "", "", allocation.start)
         kind = declared or type_of(site.instruction)
-        width = width_of(kind)
-        index = (address - start) // width
+        index = (address - start) // width_of(kind)
         known = name or (f"argument {number}" if number else "the allocation")
-        what = f"{counted(size)} at {known}[{index}]; {known} {'was' if allocation.freed is not None else 'is'} "
-        what += f"{kind}[{(allocation.start + allocation.size - start) // width}]"
-        what += f" of argument {number} ('{name}')" if name else ""
-        what += f", allocated at {allocation.place}" if allocation.place else ""
-        what += f", freed at {allocation.freed}" if allocation.freed else ""
-        return what, name, index
+        array = f"{known} {'was' if allocation.freed is not None else 'is'} "
+        array += f"{kind}[{(allocation.start + allocation.size - start) // width_of(kind)}]"
+        array += f" of argument {number} ('{name}')" if name else ""
+        array += f", allocated at {allocation.place}" if allocation.place else ""
+        array += f", freed at {allocation.freed}" if allocation.freed else ""
+        return Place(f"{known}[{index}]", array, name, index, allocation.freed is not None)
 
     def report(self, execution: "CheckedExecution", check: str, kind: str, site: "Site", lanes: Any, *detail: Any) -> None:
         """Note a fault of lanes, the first of which has the detail."""
@@ -261,10 +240,3 @@ class Sanitizer:
             source = source_of(self.program.module, site.instruction)
             self.reports[key] = Report(check, kind, source, self.program.name, block, thread, *detail)
             self.reports[key].threads = threads
-
-    def variable(self, space: str, name: str, offset: int, size: int, kind: str, limits: tuple[int, int]) -> Detail:
-        """Return a place in a variable in words."""
-        shown = name_of(name)
-        width = width_of(kind)
-        index = (offset - limits[0]) // width
-        return f"{counted(size)} at {shown}[{index}]; {shown} is {kind}[{(limits[1] - limits[0]) // width}] in {space} memory", shown, index

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 #: The bit of a record for an atomic access, or one of another kind that synchronizes.
 STRONG = 1 << 31
 THREAD = STRONG - 1
-#: Elements of reads that wait for a write: without one before the next barrier, they need no record.
-_PENDING = 1 << 22
-#: How often a memory is looked up for bytes that nothing wrote.
-_TRIES = 16
 _NO_RESERVE = 0x4000  # Python 3.13 has the name mmap.MAP_NORESERVE
 #: What a byte of memory holds: a written value, nothing that was written, a value that was computed of one that nothing wrote.
 WRITTEN, UNWRITTEN, COMPUTED = 0, 1, 2
@@ -48,47 +44,33 @@ class Touched:
     view: Array
     place: Array
 
+    def states(self) -> list[Array]:
+        """Return what the bytes hold, as elements."""
+        view = self.memory.bytes_written.view(self.dtype)
+        return [view.take(self.index + number) for number in range(self.count)]
+
+    def set_states(self, states: list[Any]) -> None:
+        """Note what the bytes hold."""
+        view, index = self.memory.bytes_written.view(self.dtype), self.lanes.spread(self.index)
+        for number, state in enumerate(states):
+            view[index + number] = state
+
 
 class Shadow:
     """The records of a memory. `grain` is the number of bytes that have one record."""
 
-    def __init__(self, sanitizer: "Sanitizer", size: int, grain: int, rows: tuple[int, int] | None = None) -> None:
-        self.sanitizer = sanitizer
-        self.is_global = rows is None
-        self.rows = rows  # the bytes of a piece and those that a kernel may access
+    def __init__(self, sanitizer: "Sanitizer", size: int, grain: int, space: str) -> None:
+        self.sanitizer, self.space = sanitizer, space
         self.bytes_written = sparse(size, U8)
-        if rows is not None:
+        if space != "global":
             self.bytes_written[:] = UNWRITTEN
-        self.changed, self.tries = True, 0
-        self.complete = False
-        self.reset(size, grain)
+        self.reset(grain)
 
-    def full(self) -> bool:
-        """Return whether something wrote each byte that may be accessed: a hint, which is looked up now and then."""
-        if self.is_global or self.complete or not self.changed or self.tries > _TRIES or self.rows is None:
-            return self.complete
-        self.changed, self.tries = False, self.tries + 1
-        stride, size = self.rows
-        self.complete = not self.bytes_written.reshape(-1, stride)[:-1, :size].any()
-        return self.complete
-
-    def mark(self, each: Touched) -> None:
-        """Note that elements were written."""
-        if self.complete:
-            return
-        self.changed = True
-        view = self.bytes_written.view(each.dtype)
-        for number in range(each.count):
-            view[each.index + number if number else each.index] = WRITTEN
-
-    def reset(self, size: int, grain: int) -> None:
+    def reset(self, grain: int) -> None:
         """Forget the accesses."""
         self.grain = grain
-        self.size = size
-        self.writes, self.reads, self.other_reads = (sparse(size // grain + 8, S64) for _ in range(3))
-        self.last_write = self.last_read = 0
-        self.pending: list[tuple[Array, Array]] = []
-        self.pending_size = 0
+        self.writes, self.reads, self.other_reads = (sparse(len(self.bytes_written) // grain + 8, S64) for _ in range(3))
+        self.last_write = 0
 
     def grains(self, index: Array, dtype: DType, size: int) -> list[Array]:
         """Return the indices of the records of accesses."""
@@ -96,84 +78,60 @@ class Shadow:
         first = index << np.int64(shift) if shift > 0 else index >> np.int64(-shift) if shift else index
         return [first, *(first + number for number in range(1, size // self.grain))]
 
-    def settle(self) -> None:
-        """Record the reads that wait."""
-        for index, record in self.pending:
-            old = self.reads.take(index)
-            differs = (old & THREAD) != (record & THREAD)
-            self.other_reads[index[differs]] = old[differs]
-            self.reads[index] = record
-            lost = self.reads.take(index) != record
-            self.other_reads[index[lost]] = record[lost]
-        self.drop()
-
-    def drop(self) -> None:
-        """Forget the reads that wait: no later write can race with them."""
-        self.pending, self.pending_size = [], 0
-
     def read(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> None:
-        """Note a read of an element by each lane."""
-        now = self.sanitizer.tick(execution.site)
-        record = lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0))
-        if self.last_write >= execution.quiet(self):
-            self.compare(execution, lanes, self.writes.take(index), index, record, "read", execution.same)
-        self.last_read = now
-        if len(index) < len(record):
-            index = np.repeat(index, len(record))
-        self.pending.append((index, lanes.spread(record)))
-        self.pending_size += len(index)
-        if self.pending_size > _PENDING:
-            self.settle()
-
-    def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str) -> None:
-        """Note a write of an element by each lane."""
-        self.settle()
+        """Note a read of an element by each lane. Of an element's reads, the last one has a record, and another thread's."""
         now = self.sanitizer.tick(execution.site)
         record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
         index = lanes.spread(index)
-        quiet = execution.quiet(self)
-        if self.last_write >= quiet:
-            self.compare(execution, lanes, self.writes.take(index), index, record, access, execution.same)
-        if self.last_read >= quiet and execution.site is not None and not execution.site.compares:
-            for reads in (self.reads, self.other_reads):
-                self.compare(execution, lanes, reads.take(index), index, record, access, None)
+        if self.last_write >= execution.quiet(self):
+            self.compare(execution, lanes, self.writes, index, record, "read")
+        old = self.reads.take(index)
+        differs = (old & THREAD) != (record & THREAD)
+        self.other_reads[index[differs]] = old[differs]
+        self.reads[index] = record
+        lost = self.reads.take(index) != record
+        self.other_reads[index[lost]] = record[lost]
+
+    def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str) -> None:
+        """Note a write of an element by each lane."""
+        now = self.sanitizer.tick(execution.site)
+        record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
+        index = lanes.spread(index)
+        for records in (self.writes, self.reads, self.other_reads):
+            self.compare(execution, lanes, records, index, record, access)
         self.writes[index] = record
         self.last_write = now
-        if strong:
-            if len(np.unique(index)) < len(index):
-                execution.meet(lanes)
-            return
         winners = self.writes.take(index)
         lost = np.flatnonzero(winners != record)
-        if len(lost):
+        if strong and len(lost):
+            execution.meet(lanes)
+        elif len(lost):
             lost = lost[execution.differ(lost, np.minimum(np.searchsorted(record, winners[lost]), len(record) - 1))]
             if len(lost):
                 execution.race(lanes, lost, index[lost], winners[lost], access, "writes", self)
 
-    def compare(
-        self, execution: "CheckedExecution", lanes: "Lanes", before: Array, index: Array, record: Array, access: str, same: Any
-    ) -> None:
-        """Report the lanes whose access has no order with an earlier one; `same` is None against reads."""
-        quiet, other = execution.quiet(self), "writes" if same else "reads"
+    def compare(self, execution: "CheckedExecution", lanes: "Lanes", records: Array, index: Array, record: Array, access: str) -> None:
+        """Report the lanes whose access has no order with an earlier one."""
+        site, before = execution.site, records.take(index)
         others = ((before & THREAD) != (record & THREAD)) | ((before >> 32) < self.sanitizer.begin)
-        candidates = ((before >> 32) >= quiet) & others
-        if not candidates.any():
+        positions = np.flatnonzero(((before >> 32) >= execution.quiet(self)) & others)
+        writes = records is self.writes
+        if site is None or not len(positions) or (site.compares and not writes):
             return
-        positions = np.flatnonzero(np.broadcast_to(candidates, (lanes.count,)))
-        before, index, record = (np.broadcast_to(each, (lanes.count,))[positions] for each in (before, index, record))
+        before, index, record = before[positions], index[positions], record[positions]
         both = (before & record & STRONG) != 0
-        if not self.is_global and execution.site is not None and execution.site.volatile:
+        if self.space == "shared" and site.volatile:
             # Volatile accesses of one warp are no order: the lanes of a warp do not run in step.
-            both &= ((before & THREAD) % execution.threads) >> 5 != np.broadcast_to(lanes.column("thread"), (lanes.count,))[positions] >> 5
-        if both.any() and same:
+            both &= ((before & THREAD) % execution.threads) >> 5 != lanes.spread(lanes.column("thread"))[positions] >> 5
+        if both.any() and writes:
             execution.acquire(lanes, positions[both], before[both])
         racing = ~both & execution.unordered(lanes, positions, before)
-        if same and access != "read" and racing.any():
-            racing[racing] = ~same(positions[racing])
+        if writes and access != "read" and racing.any():
+            racing[racing] = ~execution.same(positions[racing])
         if access == "read" and racing.any():  # what it has read is compared before it is used: the loop around atomicCAS begins so
-            racing[racing] = [getattr(self.sanitizer.sites[time], "compares", False) is False for time in before[racing] >> 32]
+            racing[racing] = [not getattr(self.sanitizer.sites[time], "compares", False) for time in before[racing] >> 32]
         if racing.any():
-            execution.race(lanes, positions[racing], index[racing], before[racing], access, other, self)
+            execution.race(lanes, positions[racing], index[racing], before[racing], access, "writes" if writes else "reads", self)
 
 
 class ShadowLanes(LaneMemory):
@@ -183,15 +141,14 @@ class ShadowLanes(LaneMemory):
         super().__init__(space, pieces + 1, size)
         self.shadow: Shadow | None = None
         if space != "parameter":
-            grain = execution.grain if space == "shared" else 4
-            self.shadow = Shadow(execution.sanitizer, len(self.bytes), grain, (self.stride, self.size))
+            self.shadow = Shadow(execution.sanitizer, len(self.bytes), execution.program.watcher.grain, space)
 
     def grow(self, size: int, pieces: int) -> None:
         """Make each piece larger; keep the contents and what is known of them."""
         old = self.tables()[-1]
         super().grow(size, pieces)
         if self.shadow is not None:
-            self.shadow = Shadow(self.shadow.sanitizer, len(self.bytes), 4, (self.stride, self.size))
+            self.shadow = Shadow(self.shadow.sanitizer, len(self.bytes), self.shadow.grain, self.space)
             self.tables()[-1][:, : old.shape[1]] = old
 
     def tables(self) -> list[Array]:
@@ -238,7 +195,7 @@ class ShadowArena(Arena):
 
     def __init__(self, arena: Arena, sanitizer: "Sanitizer") -> None:
         super().__init__(arena.bytes, arena.base)
-        self.shadow = Shadow(sanitizer, len(arena.bytes), 4)
+        self.shadow = Shadow(sanitizer, len(arena.bytes), 4, "global")
         self.make_heap = ShadowHeap
 
     def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
