@@ -816,7 +816,7 @@ def test_a_lost_device_and_an_array_deleted_while_a_kernel_runs(page: Browser, s
     )
     assert found[0] == [
         "LaunchError",
-        "the webgpu function 'up': an array was transferred or resized while the kernel ran, so its results cannot be copied back",
+        "the webgpu function 'up': an array was transferred or resized while it ran, so its results cannot be copied back",
     ]
     assert found[1][0] == "DeviceLostError"
 

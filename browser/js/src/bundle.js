@@ -6,6 +6,7 @@ import {
 } from "./errors.js";
 import { KernelFunction } from "./function.js";
 import { sameBytes, sha256 } from "./head.js";
+import { kept } from "./kept.js";
 import { Index } from "./pages.js";
 import { unmetNeeds } from "./pipeline.js";
 import { makeProgram } from "./programfunction.js";
@@ -216,12 +217,8 @@ export class Module {
   #source;
   #entry;
   #index;
-  /** Its bytes without repeats. @type {Promise<Uint8Array> | null} */
-  #stored = null;
-  /** @type {Promise<Map<string, string | Uint8Array>> | null} */
-  #sources = null;
-  /** @type {Promise<Contents> | null} */
-  #contents = null;
+  /** What was read: its bytes without repeats, their contents, and its sources. @type {Map<string, Promise<any>>} */
+  #kept = new Map();
   /** The texts of its shaders. @type {Map<Uint8Array, string>} */
   #texts = new Map();
   /** The compiled shaders, by device and text. @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
@@ -283,11 +280,9 @@ export class Module {
     return repeats.length ? expand(data, repeats) : data;
   }
 
+  /** @returns {Promise<Uint8Array>} */
   #storedBytes() {
-    return (this.#stored ??= this.#read().catch((error) => {
-      this.#stored = null; // failures are not cached: the next call tries again
-      throw error;
-    }));
+    return kept(this.#kept, "bytes", () => this.#read());
   }
 
   async #read() {
@@ -326,10 +321,7 @@ export class Module {
    * @returns {Promise<Map<string, string | Uint8Array>>}
    */
   sources() {
-    return (this.#sources ??= this.#readSources().catch((error) => {
-      this.#sources = null;
-      throw error;
-    }));
+    return kept(this.#kept, "sources", () => this.#readSources());
   }
 
   async #readSources() {
@@ -350,12 +342,7 @@ export class Module {
    * @returns {Promise<Contents | null>}
    */
   async contents() {
-    if (this.offset === null) return null;
-    const found = await (this.#contents ??= this.#decode().catch((error) => {
-      this.#contents = null;
-      throw error;
-    }));
-    return found;
+    return this.offset === null ? null : kept(this.#kept, "contents", () => this.#decode());
   }
 
   async #decode() {

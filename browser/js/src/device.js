@@ -190,12 +190,21 @@ export async function runGuarded(device, description, work) {
 }
 
 /**
- * Return a new buffer for the arrays of kernels. It has room for the element that a shader needs of an empty array.
+ * Return the bytes that an array takes on a device.
+ * @param {number} bytes
+ */
+export function padded(bytes) {
+  return Math.max(4, Math.ceil(bytes / 4) * 4);
+}
+
+/**
+ * Return a new buffer for the arrays of kernels.
  * @param {GPUDevice} device
  * @param {number} size
+ * @param {number} [least] The bytes that it has at least: by default the element that a shader needs of an empty array.
  */
-export function newBuffer(device, size) {
-  return device.createBuffer({ size: Math.max(Math.ceil(size / 4) * 4, 256), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
+export function newBuffer(device, size, least = 256) {
+  return device.createBuffer({ size: padded(Math.max(size, least)), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
 }
 
 /**

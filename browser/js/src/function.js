@@ -2,9 +2,9 @@
 
 import { bufferBinding, checkShared, checkTextures, hostArray, imageBinding, packBlocks, samplerBinding, shareHosts } from "./arguments.js";
 import { specialize } from "./constants.js";
-import { checkNotLost, chosenDevice, readBack, runGuarded, Usage, writeBytes } from "./device.js";
+import { checkNotLost, chosenDevice, newBuffer, runGuarded, Usage, writeBytes } from "./device.js";
 import { ArgumentError, DeviceNotFoundError, LaunchError } from "./errors.js";
-import { Launch } from "./launch.js";
+import { copied, encoded, prepared } from "./launch.js";
 import { checkLimits, compile, makePipeline, unmetNeeds } from "./pipeline.js";
 import { label, launchedBlock, makePlan } from "./plan.js";
 import { readConfig, readShape } from "./shape.js";
@@ -14,7 +14,7 @@ import { ConversionError } from "./scalars.js";
 /** @import { Host, Texture } from "./arguments.js" */
 /** @import { Image, Sampler } from "./images.js" */
 /** @import { Compiled, Pipeline } from "./pipeline.js" */
-/** @import { Encode } from "./launch.js" */
+/** @import { Encode, Launch } from "./launch.js" */
 /** @import { Argument, Plan, Spot } from "./plan.js" */
 /** @import { Struct } from "./records.js" */
 /** @import { Scalar } from "./scalars.js" */
@@ -50,9 +50,8 @@ import { ConversionError } from "./scalars.js";
  */
 
 /**
- * Check the arguments of a launch, and bind them, for a step of a program. Return what encodes it; null if nothing is launched. `owned`
- * receives the buffers of its scalars.
- * @type {(f: KernelFunction, args: readonly unknown[], options: LaunchOptions, owned: GPUBuffer[]) => Encode | null}
+ * Check the arguments of a launch, and bind them, for a step of a program. Return what encodes it. `owned` receives the buffers of its scalars.
+ * @type {(f: KernelFunction, args: readonly unknown[], options: LaunchOptions, owned: GPUBuffer[]) => Encode}
  */
 export let bindStep;
 
@@ -64,8 +63,7 @@ export class KernelFunction {
   static {
     bindStep = (f, args, options, owned) => {
       const call = f.#read(args, options, true);
-      const groups = call.shape && f.#groups(call, [], owned);
-      return groups && ((pass) => f.#encode(pass, call, groups));
+      return f.#encoder(call, [], owned);
     };
   }
 
@@ -160,37 +158,23 @@ export class KernelFunction {
    */
   async run(args, options = {}) {
     const { device } = this;
+    const { description } = this.#plan;
     const call = this.#read(args, options, false);
     if (!call.shape) return;
     /** @type {GPUBuffer[]} */
     const owned = [];
     try {
-      const back = await runGuarded(device, this.#plan.description, () => {
+      const back = await runGuarded(device, description, () => {
         const buffers = call.hosts.map((host) => upload(device, host, owned));
-        const encoder = device.createCommandEncoder();
-        const pass = encoder.beginComputePass();
-        this.#encode(pass, call, this.#groups(call, buffers, owned));
-        pass.end();
-        const reads = call.hosts.flatMap((host, number) => {
-          if (!host.written || !host.bytes.length) return [];
-          const size = Math.ceil(host.bytes.length / 4) * 4;
-          const staging = device.createBuffer({ size, usage: Usage.MAP_READ | Usage.COPY_DST });
-          owned.push(staging);
-          encoder.copyBufferToBuffer(/** @type {GPUBuffer} */ (buffers[number]), 0, staging, 0, size);
-          return [{ host, staging, size: host.bytes.length }];
+        const encoder = encoded(device, this.#encoder(call, buffers, owned));
+        const copies = buffers.flatMap((buffer, number) => {
+          const { written, bytes } = /** @type {Host} */ (call.hosts[number]);
+          return written ? [copied(device, description, encoder, buffer, bytes, owned)] : [];
         });
         device.queue.submit([encoder.finish()]);
-        return reads;
+        return copies;
       });
-      for (const { host, staging, size } of back) {
-        const result = await readBack(device, this.#plan.description, staging);
-        if (host.bytes.length !== size) {
-          throw new LaunchError(`${this.#plan.description}: an array was transferred or resized while the kernel ran, so its results cannot be copied back`, {
-            kind: "webgpu",
-          });
-        }
-        host.bytes.set(result.subarray(0, size));
-      }
+      await Promise.all(back.map((copy) => copy()));
     } finally {
       for (const buffer of owned) buffer.destroy(); // the device destroys it after the queued work
     }
@@ -203,39 +187,8 @@ export class KernelFunction {
    * @returns {Promise<Launch>}
    */
   async bind(args, options = {}) {
-    const { device } = this;
     const call = this.#read(args, options, true);
-    /** @type {GPUBuffer[]} */
-    const owned = [];
-    const description = this.#plan.description;
-    if (!call.shape) return new Launch(device, description, () => {}, owned);
-    const encode = await runGuarded(device, description, () => {
-      const groups = this.#groups(call, [], owned);
-      // Encoded once without a submission, so that validation errors are thrown here and not at a launch.
-      const encoder = device.createCommandEncoder();
-      const pass = encoder.beginComputePass();
-      this.#encode(pass, call, groups);
-      pass.end();
-      encoder.finish();
-      return (/** @type {GPUComputePassEncoder} */ each) => this.#encode(each, call, groups);
-    });
-    return new Launch(device, description, encode, owned);
-  }
-
-  /**
-   * @param {GPUComputePassEncoder} pass
-   * @param {Call} call
-   * @param {GPUBindGroup[]} groups
-   */
-  #encode(pass, call, groups) {
-    pass.setPipeline(this.#pipeline(call).pipeline);
-    groups.forEach((group, number) => pass.setBindGroup(number, group));
-    pass.dispatchWorkgroups(.../** @type {Shape} */ (call.shape).launched);
-  }
-
-  /** @param {Call} call */
-  #pipeline({ filters }) {
-    return /** @type {Pipeline} */ (this.#ready?.[filters ? "linear" : "nearest"]);
+    return prepared(this.device, this.#plan.description, (owned) => this.#encoder(call, [], owned));
   }
 
   /**
@@ -296,13 +249,17 @@ export class KernelFunction {
   }
 
   /**
+   * Bind the arguments of a call, and return what encodes its launch.
    * @param {Call} call
    * @param {GPUBuffer[]} uploads The buffers of the host arrays.
-   * @param {GPUBuffer[]} owned Receives the buffers that are created here.
+   * @param {{ push(buffer: GPUBuffer): void }} owned Receives the buffers that are created here.
+   * @returns {Encode}
    */
-  #groups(call, uploads, owned) {
+  #encoder(call, uploads, owned) {
+    const { shape } = call;
+    if (!shape) return () => {};
     const { device } = this;
-    const { layouts } = this.#pipeline(call);
+    const { pipeline, layouts } = /** @type {Pipeline} */ (this.#ready?.[call.filters ? "linear" : "nearest"]);
     /** @type {GPUBindGroupEntry[][]} */
     const entries = layouts.map(() => []);
     const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBindingResource} */ resource) => entries[group]?.push({ binding, resource });
@@ -322,7 +279,12 @@ export class KernelFunction {
     for (const [argument, { resource }] of call.textures) put(/** @type {Spot} */ (argument.spot), resource());
     for (const [argument, data] of call.scalars) if (argument.spot) uniform(argument.spot, data);
     call.blocks.forEach(({ spot, data }) => uniform(spot, data));
-    return layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
+    const groups = layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
+    return (pass) => {
+      pass.setPipeline(pipeline);
+      groups.forEach((group, number) => pass.setBindGroup(number, group));
+      pass.dispatchWorkgroups(...shape.launched);
+    };
   }
 }
 
@@ -355,14 +317,9 @@ async function makePipelines({ args }, { features }, make) {
  * @param {GPUBuffer[]} owned
  */
 function upload(device, host, owned) {
-  const { bytes } = host;
   // arrayLength() follows the bound size: that of the array, but at least one element.
-  const size = Math.max(Math.ceil(bytes.length / 4) * 4, ...host.args.map(({ least }) => least));
-  const buffer = device.createBuffer({
-    size,
-    usage: Usage.STORAGE | Usage.COPY_DST | Usage.COPY_SRC,
-  });
+  const buffer = newBuffer(device, host.bytes.length, Math.max(...host.args.map(({ least }) => least)));
   owned.push(buffer);
-  writeBytes(device, buffer, bytes);
+  writeBytes(device, buffer, host.bytes);
   return buffer;
 }

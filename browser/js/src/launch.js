@@ -1,6 +1,6 @@
-// A prepared launch: its arguments are bound, and each launch is only encoded and queued.
+// What is encoded: the pass of a call, the copies of its results, and a prepared launch, whose arguments are bound.
 
-import { checkNotLost } from "./device.js";
+import { checkNotLost, padded, readBack, runGuarded, Usage } from "./device.js";
 import { describeError, LaunchError } from "./errors.js";
 
 /** @import { Image } from "./images.js" */
@@ -36,11 +36,7 @@ export class Launch {
     this.#checkWhole();
     device.pushErrorScope("validation");
     try {
-      const encoder = device.createCommandEncoder();
-      const pass = encoder.beginComputePass();
-      this.#encode(pass);
-      pass.end();
-      device.queue.submit([encoder.finish()]);
+      device.queue.submit([encoded(device, this.#encode).finish()]);
     } finally {
       this.#problem = firstOf(this.#problem, device.popErrorScope());
     }
@@ -76,6 +72,70 @@ export class Launch {
     this.#destroyed = true;
     for (const buffer of this.#owned) buffer.destroy();
   }
+}
+
+/**
+ * Return an encoder with one pass.
+ * @param {GPUDevice} device
+ * @param {Encode} encode
+ */
+export function encoded(device, encode) {
+  const encoder = device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  encode(pass);
+  pass.end();
+  return encoder;
+}
+
+/**
+ * Return the launch of bound arguments. Its pass is encoded once without a submission, so that validation errors are thrown here.
+ * @param {GPUDevice} device
+ * @param {string} description
+ * @param {(owned: (GPUBuffer | Image)[]) => Encode} bind `owned` receives what the launch destroys.
+ */
+export async function prepared(device, description, bind) {
+  /** @type {(GPUBuffer | Image)[]} */
+  const owned = [];
+  const encode = await runGuarded(device, description, () => {
+    const bound = bind(owned);
+    encoded(device, bound).finish();
+    return bound;
+  });
+  return new Launch(device, description, encode, owned);
+}
+
+/**
+ * Encode a copy of a buffer for the host. Return what waits for it, and copies the bytes to a host array.
+ * @param {GPUDevice} device
+ * @param {string} description
+ * @param {GPUCommandEncoder} encoder
+ * @param {GPUBuffer} buffer
+ * @param {Uint8Array} host
+ * @param {{ push(buffer: GPUBuffer): void }} owned Receives the buffer that is created here.
+ */
+export function copied(device, description, encoder, buffer, host, owned) {
+  const size = host.length;
+  const staging = device.createBuffer({ size: padded(size), usage: Usage.MAP_READ | Usage.COPY_DST });
+  owned.push(staging);
+  encoder.copyBufferToBuffer(buffer, 0, staging, 0, staging.size);
+  return filling(description, host, async () => (await readBack(device, description, staging)).subarray(0, size));
+}
+
+/**
+ * Return what copies bytes to a host array, when they are there.
+ * @param {string} description
+ * @param {Uint8Array} host
+ * @param {() => Promise<Uint8Array>} read
+ */
+export function filling(description, host, read) {
+  const size = host.length;
+  return async () => {
+    const found = await read();
+    if (host.length !== size) {
+      throw new LaunchError(`${description}: an array was transferred or resized while it ran, so its results cannot be copied back`, { kind: "webgpu" });
+    }
+    host.set(found);
+  };
 }
 
 /**

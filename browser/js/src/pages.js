@@ -1,6 +1,7 @@
 // The index of an open `.devmod` file. Its head names its pages, which are read when they are needed.
 
 import { FormatError } from "./errors.js";
+import { kept } from "./kept.js";
 import { aligned, compareBytes, FREE_UNPACKED, readHead, readHeadFields, readPage, sameBytes, sha256 } from "./head.js";
 
 /** @import { Entry, Page } from "./head.js" */
@@ -192,15 +193,7 @@ export class Index {
    * @param {Uint8Array} [data]
    */
   #load(page, data) {
-    let content = this.#contents.get(page);
-    if (!content) {
-      content = this.#read(page, data).catch((error) => {
-        this.#contents.delete(page); // failures are not cached
-        throw error;
-      });
-      this.#contents.set(page, content);
-    }
-    return content;
+    return kept(this.#contents, page, () => this.#read(page, data));
   }
 
   /**

@@ -3,6 +3,7 @@
 import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./device.js";
 import { CompileError, DeviceNotFoundError, DevmodError, LaunchError, describeError, quoteName } from "./errors.js";
 import { storageFeature, VIEWS } from "./formats.js";
+import { kept } from "./kept.js";
 import { label } from "./plan.js";
 
 /** @import { Interface } from "./interface.js" */
@@ -111,18 +112,12 @@ function checkStorage({ features }, plan, argument) {
  * @param {string} text
  * @param {string} description
  * @param {Compiled} compiled
+ * @returns {Promise<GPUShaderModule>}
  */
 export async function compile(device, text, description, compiled) {
   const known = compiled.get(device) ?? new Map();
   compiled.set(device, known);
-  const found = known.get(text) ?? compileText(device, text, description);
-  known.set(text, found);
-  try {
-    return await found;
-  } catch (error) {
-    if (known.get(text) === found) known.delete(text);
-    throw error;
-  }
+  return kept(known, text, () => compileText(device, text, description));
 }
 
 /**

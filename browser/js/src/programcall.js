@@ -1,6 +1,7 @@
 // The arguments of a call of a program: by position and by name, their lengths, and the shapes of all arrays. Nothing here uses the device.
 
 import { argument } from "./plan.js";
+import { padded } from "./device.js";
 import { bufferBinding, hostArray, imageBinding } from "./arguments.js";
 import { ArgumentError, listNames, repr } from "./errors.js";
 import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
@@ -310,14 +311,6 @@ export function checkSize(declared, bytes, exact, lengths, error) {
   if (shape.length === 1) throw error(differs(name, found, 0, /** @type {Expression} */ (shape[0]), /** @type {bigint} */ (lengths[0])), name);
   const text = shape.map((each) => expressionText(each)).join(", ");
   throw error(`the argument ${repr(name)} has ${found} elements, and expected are ${count}: its shape [${text}] is ${tuple(lengths)}`, name);
-}
-
-/**
- * Return the bytes that an array takes on a device.
- * @param {number} bytes
- */
-export function padded(bytes) {
-  return Math.max(4, Math.ceil(bytes / 4) * 4);
 }
 
 /** The lengths of a program's outputs and temporaries, and the memory of what a call does not give. */

@@ -1,14 +1,14 @@
 // A program on one device: its kernels are compiled, and each call is one pass over its steps.
 
-import { chosenDevice, newBuffer, readBack, runGuarded, Usage, writeBytes } from "./device.js";
-import { DeviceNotFoundError, FormatError, FunctionNotFoundError, LaunchError, listNames, quoteName, repr, DevmodError } from "./errors.js";
+import { chosenDevice, newBuffer, padded, runGuarded, writeBytes } from "./device.js";
+import { DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, DevmodError } from "./errors.js";
 import { evaluate, ExpressionError, namesIn } from "./expressions.js";
 import { bindStep, KernelFunction } from "./function.js";
 import { newImage, newSampler, writeImage } from "./images.js";
-import { Launch } from "./launch.js";
+import { copied, encoded, filling, prepared } from "./launch.js";
 import { didYouMean } from "./near.js";
 import { label } from "./plan.js";
-import { bindLengths, checkSize, fixedProblem, measure, padded, readArguments, refuser, Shapes, valuesOf } from "./programcall.js";
+import { bindLengths, checkSize, fixedProblem, measure, readArguments, refuser, Shapes, valuesOf } from "./programcall.js";
 import { checkKernels, checkNames } from "./programchecks.js";
 import { isArray, nameOf, readProgram, unitOf, View } from "./programs.js";
 import { Memory, memoryOf } from "./temporaries.js";
@@ -18,7 +18,7 @@ import { arrayOf, tuple } from "./texels.js";
 /** @import { Expression } from "./expressions.js" */
 /** @import { Image } from "./images.js" */
 /** @import { Interface, Param } from "./interface.js" */
-/** @import { Encode } from "./launch.js" */
+/** @import { Encode, Launch } from "./launch.js" */
 /** @import { Arguments, Plan } from "./programcall.js" */
 /** @import { Declared, Given, Program, Step } from "./programs.js" */
 /** @import { Constant, FunctionInfo } from "./wire.js" */
@@ -48,11 +48,7 @@ const CLEAR = `@group(0) @binding(0) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(64) fn clear(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) blocks: vec3u) {
   for (var i = id.x; i < arrayLength(&y); i += blocks.x * 64) { y[i] = 0; }
 }`;
-const CLEAR_PARAM = { name: "y", kind: "buffer", type: "uint32", access: "w", at: [0, 0], align: 0, size: 0, members: [], least: 4, format: "", sample: "", pack: [] };
-const CLEAR_INFO = /** @type {FunctionInfo} */ (/** @type {unknown} */ ({
-  name: "clear", argTypes: ["handle"], launchParamTags: [], argExtraTags: [],
-  interface: { params: [CLEAR_PARAM], blocks: [], block: [64, 1, 1], needs: [], subgroup: null, extra: {} },
-}));
+const CLEAR_INFO = { name: "clear", argTypes: ["handle"], launchParamTags: [], argExtraTags: [], interface: null };
 /** @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
 const compiled = new WeakMap();
 
@@ -230,8 +226,13 @@ class Runner {
     /** @type {(GPUBuffer | Image)[]} */
     const owned = [];
     try {
-      const queued = await runGuarded(device, this.description, () => this.#queue(read, plan, !isOnDevice, owned));
-      return await this.#results(read, !isOnDevice, queued);
+      const { resources, hosts, copies } = await runGuarded(device, this.description, () => this.#queue(read, plan, !isOnDevice, owned));
+      await Promise.all(copies.map((copy) => copy()));
+      return Object.fromEntries(this.#program.arrays("output").map(({ name, type }) => {
+        if (taken.has(name)) return [name, read.given.get(name)];
+        const [host, resource] = [hosts.get(name), resources.get(name)];
+        return [name, host ? arrayOf(type, host.buffer) : resource && "buffer" in resource ? resource.buffer : resource];
+      }));
     } finally {
       for (const each of owned) each.destroy(); // the device destroys it after the queued work
     }
@@ -247,20 +248,14 @@ class Runner {
     if (missing.length) throw this.#error(`bind needs its outputs by name: ${listNames(missing)}`, missing[0]);
     const plan = this.#newPlan(bindLengths(this.#program, read, this.#shapesOfConstants, this.#error), read, false);
     this.#checkOutputs(read, plan.shapes);
-    /** @type {(GPUBuffer | Image)[]} */
-    const owned = [];
-    const encode = await runGuarded(this.#device, this.description, () => {
+    return prepared(this.#device, this.description, (owned) => {
       const memory = new Memory(this.#device);
       const resources = this.#resources(read, plan, memory, owned, false);
       owned.push(...memory.all);
       const launches = this.#launches(read, plan, resources);
       owned.push(...plan.owned);
-      const all = (/** @type {GPUComputePassEncoder} */ pass) => launches.forEach((each) => each(pass));
-      // Encoded once without a submission, so that validation errors are thrown here and not at a launch.
-      encoded(this.#device, all).finish();
-      return all;
+      return (pass) => launches.forEach((each) => each(pass));
     });
-    return new Launch(this.#device, this.description, encode, owned);
   }
 
   /**
@@ -282,7 +277,7 @@ class Runner {
     }
     return runGuarded(this.#device, this.description, () => Object.fromEntries(states.map((each) => {
       const [shape, bytes] = measure(each, values, this.#device.limits, this.#error);
-      const buffer = this.#device.createBuffer({ size: padded(bytes), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
+      const buffer = newBuffer(this.#device, bytes, 0);
       const first = this.#constants.get(each.initial);
       if (first && shape.some((length, at) => length !== Number(first.shape[at]))) {
         throw this.#error(`the state ${repr(each.name)} has the shape ${tuple(shape)}, and ${repr(each.initial)} has ${tuple(first.shape)}`, each.name);
@@ -406,7 +401,7 @@ class Runner {
         if (host && role !== "output") writeBytes(device, buffer, host.length ? host : new Uint8Array(256));
         result.set(name, { buffer, offset: 0, size: padded(bytes) });
       } else if (role === "output") {
-        const buffer = device.createBuffer({ size: padded(bytes), usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST });
+        const buffer = newBuffer(device, bytes, 0);
         result.set(name, { buffer, offset: 0, size: buffer.size });
       }
     }
@@ -446,54 +441,21 @@ class Runner {
       plan.key = key;
     }
     const encoder = encoded(device, (pass) => plan.launches.forEach((each) => each(pass)));
-    /** @type {{ name: string, at: number, size: number }[]} */
-    const reads = [];
-    let total = 0;
-    for (const { name, role, format } of this.#program.arrays("output", "update")) {
-      const host = read.taken.get(name)?.host;
-      if (format || !resources.has(name) || !(host || (role === "output" && toHost && !read.taken.has(name)))) continue;
-      const size = host?.length ?? plan.shapes.bytes.get(name) ?? 0;
-      reads.push({ name, at: total, size });
-      total += padded(size);
-    }
-    if (!total) return { reads, resources, staging: null, submitted: device.queue.submit([encoder.finish()]) };
-    const staging = device.createBuffer({ size: total, usage: Usage.MAP_READ | Usage.COPY_DST });
-    owned.push(staging);
-    for (const { name, at, size } of reads) {
-      encoder.copyBufferToBuffer(/** @type {{ buffer: GPUBuffer }} */ (resources.get(name)).buffer, 0, staging, at, padded(size));
-    }
-    return { reads, resources, staging, submitted: device.queue.submit([encoder.finish()]) };
-  }
-
-  /**
-   * Copy to the host what goes there, and return the outputs.
-   * @param {Arguments} read
-   * @param {boolean} toHost
-   * @param {{ reads: { name: string, at: number, size: number }[], resources: Map<string, Resource>, staging: GPUBuffer | null }} queued
-   */
-  async #results({ taken, given }, toHost, { reads, resources, staging }) {
-    const mapped = staging && (await readBack(this.#device, this.description, staging));
-    /** @type {Map<string, Uint8Array<ArrayBuffer>>} */
-    const bytes = new Map(reads.map(({ name, at, size }) => [name, /** @type {Uint8Array<ArrayBuffer>} */ (mapped?.slice(at, at + size))]));
-    for (const { name, role, format } of this.#program.arrays("output", "update")) {
-      const image = resources.get(name);
-      if (!format || !(taken.get(name)?.host || (role === "output" && toHost && !taken.has(name)))) continue;
-      const numbers = await /** @type {Image} */ (image).read();
-      bytes.set(name, new Uint8Array(/** @type {ArrayBuffer} */ (numbers.buffer)));
-    }
-    for (const [name, found] of bytes) {
-      const host = taken.get(name)?.host;
-      if (host && host.length !== found.length) {
-        throw new LaunchError(`${this.description}: an array was transferred or resized while the program ran, so its results cannot be copied back`, { kind: "webgpu" });
-      }
-      host?.set(found);
-    }
-    return Object.fromEntries(this.#program.arrays("output").map(({ name, type }) => {
-      if (taken.has(name)) return [name, given.get(name)];
-      const found = bytes.get(name);
+    /** The arrays of the host that get results, and what copies them. @type {Map<string, Uint8Array<ArrayBuffer>>} */
+    const hosts = new Map();
+    const copies = [];
+    for (const { name, role } of this.#program.arrays("output", "update")) {
+      const given = read.taken.get(name);
+      const isNew = role === "output" && toHost && !given;
+      const host = /** @type {Uint8Array<ArrayBuffer> | null} */ (isNew ? new Uint8Array(plan.shapes.bytes.get(name) ?? 0) : (given?.host ?? null));
       const resource = resources.get(name);
-      return [name, found ? arrayOf(type, found.buffer) : resource && "buffer" in resource ? resource.buffer : resource];
-    }));
+      if (!host || !resource) continue;
+      hosts.set(name, host);
+      if ("buffer" in resource) copies.push(copied(device, this.description, encoder, resource.buffer, host, owned));
+      else copies.push(filling(this.description, host, async () => new Uint8Array((await /** @type {Image} */ (resource).read()).buffer)));
+    }
+    device.queue.submit([encoder.finish()]);
+    return { resources, hosts, copies };
   }
 
   // -- the steps
@@ -507,7 +469,7 @@ class Runner {
   #launches(read, plan, resources) {
     const most = this.#device.limits.maxComputeWorkgroupsPerDimension;
     const cleared = new Set(plan.cleared);
-    /** @type {(Encode | null)[]} */
+    /** @type {Encode[]} */
     const result = [];
     this.#program.steps.forEach((step, number) => {
       for (const name of [...step.args.values()].map(nameOf)) {
@@ -526,7 +488,7 @@ class Runner {
         throw error instanceof DevmodError ? this.#ofStep(error, step, number, params) : error;
       }
     });
-    return /** @type {Encode[]} */ (result.filter(Boolean));
+    return result;
   }
 
   /**
@@ -612,17 +574,4 @@ class Runner {
     error.function = this.#program.name;
     return error;
   }
-}
-
-/**
- * Return an encoder with one pass.
- * @param {GPUDevice} device
- * @param {Encode} encode
- */
-function encoded(device, encode) {
-  const encoder = device.createCommandEncoder();
-  const pass = encoder.beginComputePass();
-  encode(pass);
-  pass.end();
-  return encoder;
 }
