@@ -13,43 +13,38 @@ def flush(a: Array) -> Array:
 
 
 def unpack(kind: str, a: Array) -> Array:
-    """Return values of a PTX type as float32 or float64. Types of two halves give two columns."""
-    if kind in ("f32", "f64"):
-        return a
+    """Return values of a PTX type as float32 or float64. Types of two numbers give two columns."""
+    base = kind.removesuffix("x2")
+    if base != kind:
+        return unpack(base, np.ascontiguousarray(a).view(f"u{a.dtype.itemsize // 2}").reshape(-1, 2))
+    if kind in ("f32", "f64", "tf32"):
+        return a.view(F64 if kind == "f64" else F32)
     if kind == "f16":
         return a.view(F16).astype(F32)
-    if kind == "f16x2":
-        return np.ascontiguousarray(a).view(F16).reshape(-1, 2).astype(F32)
     if kind == "bf16":
         return (a.view(U16).astype(U32) << U32.type(16)).view(F32)
-    if kind == "bf16x2":
-        return (np.ascontiguousarray(a).view(U16).reshape(-1, 2).astype(U32) << U32.type(16)).view(F32)
-    if kind == "tf32":
-        return a.view(F32)
-    if kind == "f32x2":
-        return np.ascontiguousarray(a).view(F32).reshape(-1, 2)
-    raise KeyError(kind)
+    return fp8_values(kind)[a]
 
 
 def pack(kind: str, a: Array, mode: str = "rn") -> Array:
     """Return float32 or float64 values as a PTX type; the inverse of `unpack`."""
+    base = kind.removesuffix("x2")
+    if base != kind:
+        halves = np.ascontiguousarray(pack(base, a, mode))
+        return halves.view(f"u{2 * halves.dtype.itemsize}").reshape(-1)
     if kind == "f32":
         return a if a.dtype == F32 else narrow(a, mode)
     if kind == "f64":
         return a if a.dtype == F64 else a.astype(F64)
-    if kind == "f32x2":
-        return np.ascontiguousarray(narrow(a, mode)).view(np.uint64).reshape(-1)
-    if kind in ("f16", "f16x2"):
-        half = a.astype(F16) if mode == "rn" else directed_half(a, mode)
-        return half if kind == "f16" else half.view(U32).reshape(-1)
-    if kind in ("bf16", "bf16x2"):
-        half = brain(a, mode)
-        return half if kind == "bf16" else half.view(U32).reshape(-1)
+    if kind == "f16":
+        return a.astype(F16) if mode == "rn" else directed_half(a, mode)
+    if kind == "bf16":
+        return brain(a, mode)
     if kind == "tf32":
         bits = narrow(a, "odd").view(U32)
         rounded = bits + U32.type(0x1000) if mode == "rna" else bits + U32.type(0xFFF) + ((bits >> U32.type(13)) & U32.type(1))
         return np.where(np.isnan(a), bits, rounded if mode != "rz" else bits) & U32.type(0xFFFFE000)
-    raise KeyError(kind)
+    return to_fp8(kind, a)
 
 
 def brain(a: Array, mode: str = "rn") -> Array:

@@ -66,13 +66,12 @@ class Lexer:
         while self.next() != ";":
             pass
 
-    def skip_braces(self) -> None:
-        """Go past a group of braces."""
-        self.expect("{")
+    def skip_group(self, opening: str, closing: str) -> None:
+        """Go past a group of braces or parentheses."""
+        self.expect(opening)
         depth = 1
         while depth:
-            token = self.next()
-            depth += {"{": 1, "}": -1}.get(token, 0)
+            depth += {opening: 1, closing: -1}.get(self.next(), 0)
 
     def skip_line(self) -> None:
         """Go past the tokens of the line of the next token."""

@@ -16,18 +16,12 @@ class OperandParser(Lexer):
     def operand(self) -> Any:
         """Parse an operand."""
         token = self.next()
-        if token == "{":
+        if token in ("{", "("):
             parts = []
-            while not self.accept("}"):
+            while not self.accept("}" if token == "{" else ")"):
                 parts.append(self.operand())
                 self.accept(",")
-            return Vector(tuple(parts))
-        if token == "(":
-            parts = []
-            while not self.accept(")"):
-                parts.append(self.operand())
-                self.accept(",")
-            return Group(tuple(parts))
+            return (Vector if token == "{" else Group)(tuple(parts))
         if token == "[":
             return self.address()
         if token == "!":

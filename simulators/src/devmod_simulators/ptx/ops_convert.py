@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .decoder import Decoder, operation
-from .formats import flush, fp8_values, narrow, pack, step, to_fp8, unpack
+from .formats import flush, narrow, pack, step, unpack
 from .guards import Step
 from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
 from .ops_float import bits_type
-from .ptx_types import DTYPES, F32, F64, PRED, S64, U8, U16, U32, U64, UNSIGNED, Array, DType
+from .ptx_types import DTYPES, F32, F64, PRED, S64, U32, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:
     from .lanes import Lanes
@@ -131,38 +131,15 @@ def _cvt_pair(decoder: Decoder, result: str, kind: str) -> Step:
     """Decode conversions to and from pairs of small floats."""
     mode = decoder.first(("rn", "rz"), "rn")
     relu = decoder.has("relu")
+    sources = [decoder.source(number, bits_type(kind)) for number in range(1, decoder.count(3 if kind == "f32" else 2))]
+    out = decoder.target(0, UNSIGNED[DTYPES[result].itemsize])
 
-    def limit(value: Array) -> Array:
-        return np.where(value < 0, value.dtype.type(0), value) if relu else value
+    def run(lanes: "Lanes") -> None:
+        high, *low = (unpack(kind, source(lanes)) for source in sources)
+        value = np.stack(np.broadcast_arrays(*low, high), axis=1) if low else high
+        out(lanes, pack(result, np.where(value < 0, value.dtype.type(0), value) if relu else value, mode))
 
-    if kind == "f32":
-        decoder.count(3)
-        high, low = decoder.source(1, F32), decoder.source(2, F32)
-        if result in ("f16x2", "bf16x2"):
-            out = decoder.target(0, U32)
-
-            def join(lanes: "Lanes") -> None:
-                first, second = np.broadcast_arrays(limit(low(lanes)), limit(high(lanes)))
-                out(lanes, pack(result, np.stack([first, second], axis=1), mode))
-
-            return join
-        out_small = decoder.target(0, U16)
-        small = result[:4]
-
-        def join_small(lanes: "Lanes") -> None:
-            first, second = np.broadcast_arrays(limit(low(lanes)), limit(high(lanes)))
-            out_small(lanes, to_fp8(small, first).astype(U16) | (to_fp8(small, second).astype(U16) << U16.type(8)))
-
-        return join_small
-    decoder.count(2)
-    if result in ("e4m3x2", "e5m2x2"):
-        pair, small_out = decoder.source(1, U32), decoder.target(0, U16)
-        return lambda lanes: small_out(lanes, to_fp8(result[:4], limit(unpack(kind, pair(lanes)))).reshape(-1, 2).view(U16).reshape(-1))
-    if kind in ("e4m3x2", "e5m2x2"):
-        values = fp8_values(kind[:4])
-        codes, wide_out = decoder.source(1, U16), decoder.target(0, U32)
-        return lambda lanes: wide_out(lanes, pack(result, limit(values[np.ascontiguousarray(codes(lanes)).view(U8).reshape(-1, 2)])))
-    raise decoder.unsupported()
+    return run
 
 
 def _cvt_pack(decoder: Decoder) -> Step:

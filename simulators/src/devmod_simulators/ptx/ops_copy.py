@@ -6,7 +6,7 @@ import numpy as np
 
 from .decoder import Decoder, operation
 from .guards import Step
-from .ops_mbarrier import Word, complete, shared_offset, update
+from .ops_mbarrier import arrive, changing, expect, shared_offset, update
 from .ops_memory import load, save
 from .ops_tensor import tensor_copy
 from .ptx_types import DTYPES, U8, U32, U64, UNSIGNED, Array, Integer
@@ -25,7 +25,8 @@ def _cp(decoder: Decoder) -> Step:
     if decoder.parts[2] in ("commit_group", "wait_group", "wait_all"):
         return lambda lanes: None
     if decoder.has("mbarrier"):
-        return asynchronous_arrival(decoder)
+        # The copies before it have ended, so it is an arrival.
+        return changing(decoder, 0, Integer(int(decoder.has("noinc"))), arrive)
     _, target = decoder.address(0, U64)
     _, source = decoder.address(1, U64)
     operand = decoder.operands[2]
@@ -55,26 +56,9 @@ def _cp(decoder: Decoder) -> Step:
     return run
 
 
-def asynchronous_arrival(decoder: Decoder) -> Step:
-    """Decode cp.async.mbarrier.arrive: the copies before it have ended, so it is an arrival."""
-    _, address = decoder.address(0, U64)
-    counted = decoder.has("noinc")
-
-    def change(word: Word, lane: int) -> None:
-        if counted:
-            word.missing -= 1
-
-    def run(lanes: "Lanes") -> None:
-        update(lanes, address(lanes), change)
-
-    return run
-
-
 def bulk_copy(decoder: Decoder) -> Step:
     """Decode cp.async.bulk between global and shared memory, without tensor maps. The copy happens at once."""
-    if decoder.parts[3] in ("commit_group", "wait_group"):
-        return lambda lanes: None
-    if decoder.parts[3] == "prefetch":
+    if decoder.parts[3] in ("commit_group", "wait_group", "prefetch"):
         return lambda lanes: None
     if decoder.parts[3] == "tensor":
         return tensor_copy(decoder)
@@ -98,6 +82,6 @@ def bulk_copy(decoder: Decoder) -> Step:
 
         put(part, places(target(lanes)), fetch(part, places(origin(lanes))))
         if signal is not None:
-            complete(lanes, signal(lanes), [-int(value) for value in sizes])
+            update(lanes, signal(lanes), expect, [-int(value) for value in sizes])
 
     return run

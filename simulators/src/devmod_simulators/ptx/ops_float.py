@@ -29,10 +29,8 @@ def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) ->
     """Return the step of an instruction with `number` operands of one float type: flush, compute, round, saturate."""
     kind = decoder.type
     decoder.count(number + 1)
-    # Operands can have narrower types than the result: add.f32.bf16, fma.rn.f32.f16.
-    kinds = decoder.types if len(decoder.types) == number else [kind] * number
-    sources = [decoder.source(position + 1, bits_type(kinds[position])) for position in range(number)]
-    out = decoder.target(0, bits_type(kind) if kind not in ("f16", "bf16") else DTYPES["u16"])
+    sources = [decoder.source(position + 1, bits_type(kind)) for position in range(number)]
+    out = decoder.target(0, bits_type(kind))
     ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
     mode = decoder.first(MODES, "rn")
     plain = kind in ("f32", "f64")

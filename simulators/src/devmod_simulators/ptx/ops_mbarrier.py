@@ -5,11 +5,11 @@ A barrier is a 64-bit word. PTX leaves its format open; here it has, from the lo
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, operation
+from .decoder import Decoder, Target, operation
 from .guards import Step
 from .memory import SHARED_WINDOW
 from .ops_memory import load, locate_shared
@@ -41,16 +41,18 @@ class Word:
         return self.missing | self.arrivals << 20 | (self.bytes + _NO_BYTES) << 40 | self.phase << _PHASE
 
 
-def update(lanes: "Lanes", address: Array, change: Callable[[Word, int], None]) -> Array:
-    """Change the barrier of each lane, one lane after the other, and return the words before."""
+Change = Callable[[Word, int], None]
+
+
+def update(lanes: "Lanes", address: Array, change: Change, counts: list[int]) -> Array:
+    """Change the barrier of each lane by its count, one lane after the other, and return the words before."""
     view, index = locate_shared(lanes, shared_offset(address), 8, U64, "mbarrier access")
-    places = lanes.spread(index).tolist()
     before = []
-    for lane, place in enumerate(places):
+    for count, place in zip(counts, lanes.spread(index).tolist(), strict=True):
         bits = int(view[place])
         before.append(bits)
         word = Word(bits)
-        change(word, lane)
+        change(word, count)
         view[place] = word.bits()
     return np.array(before, U64)
 
@@ -65,37 +67,40 @@ def shared_offset(address: Array) -> Array:
 @operation("mbarrier")
 def _mbarrier(decoder: Decoder) -> Step:
     kind = decoder.parts[1]
-    makers = {
-        "init": _init,
-        "inval": _inval,
-        "arrive": _arrive,
-        "arrive_drop": _arrive,
-        "expect_tx": _transaction,
-        "complete_tx": _transaction,
-    }
-    makers |= {"test_wait": _wait, "try_wait": _wait, "pending_count": _pending}
-    return makers[kind](decoder)
+    makers = {"arrive": _arrive, "arrive_drop": _arrive, "test_wait": _wait, "try_wait": _wait, "pending_count": _pending}
+    changes = {"init": begin, "expect_tx": expect, "complete_tx": lambda word, count: expect(word, -count)}
+    if kind == "inval":
+        return lambda lanes: None
+    return changing(decoder, 0, decoder.operands[1], changes[kind]) if kind in changes else makers[kind](decoder)
 
 
-def _init(decoder: Decoder) -> Step:
-    _, address = decoder.address(0, U64)
-    count = decoder.source(1, U32)
+def changing(decoder: Decoder, position: int, number: Any, change: Change, out: Target | None = None) -> Step:
+    """Return the step of an instruction that changes barriers, and may return the words before."""
+    _, address = decoder.address(position, U64)
+    count = decoder.source(number, U32)
 
     def run(lanes: "Lanes") -> None:
-        counts = lanes.spread(count(lanes)).tolist()
-
-        def change(word: Word, lane: int) -> None:
-            word.missing = word.arrivals = counts[lane]
-            word.bytes = word.phase = 0
-
-        update(lanes, address(lanes), change)
+        before = update(lanes, address(lanes), change, lanes.spread(count(lanes)).tolist())
+        if out is not None:
+            out(lanes, before)
 
     return run
 
 
-def _inval(decoder: Decoder) -> Step:
-    decoder.address(0, U64)
-    return lambda lanes: None
+def begin(word: Word, count: int) -> None:
+    """Begin with the first phase."""
+    word.missing = word.arrivals = count
+    word.bytes = word.phase = 0
+
+
+def expect(word: Word, count: int) -> None:
+    """Add to the bytes that are missing."""
+    word.bytes += count
+
+
+def arrive(word: Word, count: int) -> None:
+    """Count arrivals."""
+    word.missing -= count
 
 
 def _arrive(decoder: Decoder) -> Step:
@@ -103,42 +108,18 @@ def _arrive(decoder: Decoder) -> Step:
     result = len(operands) > 1 and not hasattr(operands[0], "base")
     position = 1 if result else 0
     out = decoder.target(0, U64) if result and not isinstance(operands[0], Name) else None
-    _, address = decoder.address(position, U64)
     transaction, drop = decoder.has("expect_tx"), decoder.parts[1] == "arrive_drop"
-    number: Source = decoder.source(operands[position + 1] if len(operands) > position + 1 else Integer(0 if transaction else 1), U32)
+    number = operands[position + 1] if len(operands) > position + 1 else Integer(0 if transaction else 1)
 
-    def run(lanes: "Lanes") -> None:
-        counts = lanes.spread(number(lanes)).tolist()
+    def change(word: Word, count: int) -> None:
+        arrivals = 1 if transaction else count
+        if transaction:
+            expect(word, count)
+        if drop:
+            word.arrivals -= arrivals
+        arrive(word, arrivals)
 
-        def change(word: Word, lane: int) -> None:
-            arrivals = 1 if transaction else counts[lane]
-            if transaction:
-                word.bytes += counts[lane]
-            if drop:
-                word.arrivals -= arrivals
-            word.missing -= arrivals
-
-        before = update(lanes, address(lanes), change)
-        if out is not None:
-            out(lanes, before)
-
-    return run
-
-
-def _transaction(decoder: Decoder) -> Step:
-    _, address = decoder.address(0, U64)
-    number = decoder.source(1, U32)
-    sign = 1 if decoder.parts[1] == "expect_tx" else -1
-    return lambda lanes: complete(lanes, address(lanes), [sign * value for value in lanes.spread(number(lanes)).tolist()])
-
-
-def complete(lanes: "Lanes", address: Array, counts: list[int]) -> None:
-    """Add to the bytes that are missing."""
-
-    def change(word: Word, lane: int) -> None:
-        word.bytes += counts[lane]
-
-    update(lanes, address, change)
+    return changing(decoder, position, number, change, out)
 
 
 def _wait(decoder: Decoder) -> Step:

@@ -21,7 +21,8 @@ from .memory import (
     stepped,
     store,
 )  # fmt: skip
-from .ptx_types import DTYPES, S64, U64, UNSIGNED, Array, DType
+from .ops_move import joined, split
+from .ptx_types import S64, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:
     from .lanes import Lanes
@@ -172,41 +173,6 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
     return generic
 
 
-def _element(decoder: Decoder) -> tuple[DType, bool]:
-    """Return the type of the elements of a load or a store, and whether they are pairs of 64-bit numbers."""
-    return (U64, True) if decoder.type == "b128" else (decoder.dtype, False)
-
-
-@operation("ld", "ldu")
-def _ld(decoder: Decoder) -> Step:
-    operand_space, address = decoder.address(1, U64)
-    space = space_of(decoder, operand_space)
-    dtype, wide = _element(decoder)
-    step = 0
-    if space in ("global", "shared"):
-        address, step = decoder.base(1, U64)
-    if wide:
-        return _ld_wide(decoder, space, address, step)
-    parts = decoder.vector(0)
-    if dtype.kind == "f":
-        dtype = UNSIGNED[dtype.itemsize]
-    targets = [decoder.target(part, dtype) for part in parts]
-    if space == "param" and len(parts) == 1 and (place := decoder.parameter(1)) is not None and place % dtype.itemsize == 0:
-        number, target = place // dtype.itemsize, targets[0]
-        return lambda lanes: target(lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1])
-    fetch = load(space, dtype, len(parts), step)
-    address = _widen(address, space)
-    if len(parts) == 1:
-        (out,) = targets
-        return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
-
-    def run(lanes: "Lanes") -> None:
-        for target, value in zip(targets, fetch(lanes, address(lanes)), strict=True):
-            target(lanes, value)
-
-    return run
-
-
 def _widen(address: Source, space: str) -> Source:
     """Return generic addresses as 64-bit integers."""
     if space:
@@ -219,17 +185,32 @@ def _widen(address: Source, space: str) -> Source:
     return fetch
 
 
-def _ld_wide(decoder: Decoder, space: str, address: Source, step: int) -> Step:
-    wide = DTYPES["b128"]
+@operation("ld", "ldu")
+def _ld(decoder: Decoder) -> Step:
+    operand_space, address = decoder.address(1, U64)
+    space = space_of(decoder, operand_space)
+    step = 0
+    if space in ("global", "shared"):
+        address, step = decoder.base(1, U64)
     parts = decoder.vector(0)
-    targets = [decoder.target(part, wide) for part in parts]
-    fetch = load(space, U64, 2 * len(parts), step)
+    dtype, wide = decoder.dtype, decoder.type == "b128"
+    if dtype.kind == "f":
+        dtype = UNSIGNED[dtype.itemsize]
+    targets = [decoder.target(part, dtype) for part in parts]
+    if space == "param" and len(parts) == 1 and (place := decoder.parameter(1)) is not None and place % dtype.itemsize == 0:
+        number, target = place // dtype.itemsize, targets[0]
+        return lambda lanes: target(lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1])
+    fetch = load(space, U64 if wide else dtype, len(parts) << wide, step)
+    address = _widen(address, space)
+    if len(parts) == 1 and not wide:
+        (out,) = targets
+        return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
 
     def run(lanes: "Lanes") -> None:
         values = fetch(lanes, address(lanes))
-        for number, target in enumerate(targets):
-            value = np.empty(len(values[0]), wide)
-            value["low"], value["high"] = values[2 * number], values[2 * number + 1]
+        if wide:
+            values = [joined(values[number : number + 2], dtype) for number in range(0, len(values), 2)]
+        for target, value in zip(targets, values, strict=True):
             target(lanes, value)
 
     return run
@@ -239,22 +220,14 @@ def _ld_wide(decoder: Decoder, space: str, address: Source, step: int) -> Step:
 def _st(decoder: Decoder) -> Step:
     operand_space, address = decoder.address(0, U64)
     space = space_of(decoder, operand_space)
-    dtype, wide = _element(decoder)
     parts = decoder.vector(1)
     step = 0
     if space in ("global", "shared"):
         address, step = decoder.base(0, U64)
     address = _widen(address, space)
-    if wide:
-        sources = [decoder.source(part, DTYPES["b128"]) for part in parts]
-        put_wide = save(space, U64, 2 * len(parts), step)
-
-        def run_wide(lanes: "Lanes") -> None:
-            values = [source(lanes)[name] for source in sources for name in ("low", "high")]
-            put_wide(lanes, address(lanes), values)
-
-        return run_wide
-    dtype = UNSIGNED[dtype.itemsize]
+    dtype, wide = UNSIGNED[decoder.dtype.itemsize], decoder.type == "b128"
     sources = [decoder.source(part, dtype) for part in parts]
-    put = save(space, dtype, len(parts), step)
+    put = save(space, U64 if wide else dtype, len(parts) << wide, step)
+    if wide:
+        return lambda lanes: put(lanes, address(lanes), [each for source in sources for each in split(source(lanes), 2)])
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])

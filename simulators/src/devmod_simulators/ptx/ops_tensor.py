@@ -8,7 +8,7 @@ import numpy as np
 from .decoder import Decoder, Source
 from .errors import PtxError
 from .guards import Step
-from .ops_mbarrier import complete, shared_offset
+from .ops_mbarrier import expect, shared_offset, update
 from .ops_memory import load, save
 from .ptx_types import S32, S64, U8, U64, UNSIGNED, Address, Array
 
@@ -102,6 +102,6 @@ def tensor_copy(decoder: Decoder) -> Step:
             elif len(there):
                 save("global", dtype, 1)(part, address[there], load("shared", dtype, 1)(part, shared[there]))
             if signal is not None:
-                complete(lane, signal(lane), [-box.count * box.element])
+                update(lane, signal(lane), expect, [-box.count * box.element])
 
     return run

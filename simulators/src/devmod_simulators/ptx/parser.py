@@ -52,7 +52,7 @@ class Parser(VariableParser):
                 self.at += 1
                 while self.tokens[self.at] != "{":
                     self.next()
-                self.skip_braces()
+                self.skip_group("{", "}")
             elif token == ".file":
                 self.result.files[self.integer(self.tokens[self.at + 1])] = self.tokens[self.at + 2].strip('"')
                 self.skip_line()
@@ -103,8 +103,7 @@ class Parser(VariableParser):
                 numbers.append(self.integer(self.next()))
                 self.accept(",")
             if self.tokens[self.at] == "(":
-                while self.next() != ")":
-                    pass
+                self.skip_group("(", ")")
             function.attributes[token[1:]] = tuple(numbers)
         if not self.accept(";"):
             function.body = True

@@ -34,10 +34,7 @@ class VariableParser(OperandParser):
                 if align < 1 or align & (align - 1):
                     raise self.fail(f"the alignment {align} is no power of two")
             elif token == ".attribute":
-                self.expect("(")
-                depth = 1
-                while depth:
-                    depth += {"(": 1, ")": -1}.get(self.next(), 0)
+                self.skip_group("(", ")")
             elif token in (".v2", ".v4"):
                 width = int(token[2:])
             elif token == ".ptr" or token in SPACES:
@@ -59,9 +56,7 @@ class VariableParser(OperandParser):
         """Parse the name, the dimensions and the initial values of a variable."""
         variable = Variable(self.next(), space, kind, width, align or DTYPES[kind].itemsize * width)
         sized, count = True, width
-        dimensions = 0
         while self.accept("["):
-            dimensions += 1
             if self.accept("]"):
                 sized = False
             else:

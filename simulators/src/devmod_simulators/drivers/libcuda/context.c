@@ -97,11 +97,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSynchronize(void)
-{
-    ENTER(CURRENT);
-    return context_synchronize();
-}
+FORWARD(cuCtxSynchronize, CURRENT, context_synchronize(), void)
 
 CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
 {

@@ -1,47 +1,20 @@
 /* Copies. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return copy_linear(dst, src, ByteCount, hStream, true, 0);
-}
-
-CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
-{
-    ENTER(CURRENT);
-    return copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, false, TO_DEVICE);
-}
-
-CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, hStream, true, TO_DEVICE);
-}
-
-CUresult CUDAAPI cuMemcpyDtoH(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
-{
-    ENTER(CURRENT);
-    return copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, NULL, false, FROM_DEVICE);
-}
-
-CUresult CUDAAPI cuMemcpyDtoHAsync(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, hStream, true, FROM_DEVICE);
-}
-
-CUresult CUDAAPI cuMemcpyDtoD(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
-{
-    ENTER(CURRENT);
-    return copy_linear(dstDevice, srcDevice, ByteCount, NULL, false, TO_DEVICE | FROM_DEVICE);
-}
-
-CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return copy_linear(dstDevice, srcDevice, ByteCount, hStream, true, TO_DEVICE | FROM_DEVICE);
-}
+FORWARD(cuMemcpyAsync, CURRENT, copy_linear(dst, src, ByteCount, hStream, true, 0),
+        CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+FORWARD(cuMemcpyHtoD, CURRENT, copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, false, TO_DEVICE),
+        CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+FORWARD(cuMemcpyHtoDAsync, CURRENT, copy_linear(dstDevice, (uintptr_t)srcHost, ByteCount, hStream, true, TO_DEVICE),
+        CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+FORWARD(cuMemcpyDtoH, CURRENT, copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, NULL, false, FROM_DEVICE),
+        void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+FORWARD(cuMemcpyDtoHAsync, CURRENT, copy_linear((uintptr_t)dstHost, srcDevice, ByteCount, hStream, true, FROM_DEVICE),
+        void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+FORWARD(cuMemcpyDtoD, CURRENT, copy_linear(dstDevice, srcDevice, ByteCount, NULL, false, TO_DEVICE | FROM_DEVICE),
+        CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+FORWARD(cuMemcpyDtoDAsync, CURRENT, copy_linear(dstDevice, srcDevice, ByteCount, hStream, true, TO_DEVICE | FROM_DEVICE),
+        CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 
 static CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size, CUstream stream, bool async)
 {
@@ -51,18 +24,10 @@ static CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUc
     return copy_linear(to, from, size, stream, async, TO_DEVICE | FROM_DEVICE);
 }
 
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
-{
-    ENTER(CURRENT);
-    return peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL, false);
-}
-
-CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                                   size_t ByteCount, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true);
-}
+FORWARD(cuMemcpyPeer, CURRENT, peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL, false),
+        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
+FORWARD(cuMemcpyPeerAsync, CURRENT, peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true),
+        CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
 
 /* Set a side of a copy in two or three dimensions. Arrays are sides of copies in three dimensions alone. */
 static CUresult set_side(Side *side, CUmemorytype type, const void *host, CUdeviceptr device, size_t offset, size_t pitch, size_t slice)
@@ -85,23 +50,9 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool async)
     return submit_copy(copy, stream, async, kinds);
 }
 
-CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D *pCopy)
-{
-    ENTER(CURRENT);
-    return copy_2d(pCopy, NULL, false);
-}
-
-CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *pCopy)
-{
-    ENTER(CURRENT);
-    return copy_2d(pCopy, NULL, false);
-}
-
-CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return copy_2d(pCopy, hStream, true);
-}
+FORWARD(cuMemcpy2D, CURRENT, copy_2d(pCopy, NULL, false), const CUDA_MEMCPY2D *pCopy)
+FORWARD(cuMemcpy2DUnaligned, CURRENT, copy_2d(pCopy, NULL, false), const CUDA_MEMCPY2D *pCopy)
+FORWARD(cuMemcpy2DAsync, CURRENT, copy_2d(pCopy, hStream, true), const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async)
 {
@@ -125,14 +76,5 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool async)
     return submit_copy(copy, stream, async, kinds);
 }
 
-CUresult CUDAAPI cuMemcpy3D(const CUDA_MEMCPY3D *pCopy)
-{
-    ENTER(CURRENT);
-    return copy_3d(pCopy, NULL, false);
-}
-
-CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return copy_3d(pCopy, hStream, true);
-}
+FORWARD(cuMemcpy3D, CURRENT, copy_3d(pCopy, NULL, false), const CUDA_MEMCPY3D *pCopy)
+FORWARD(cuMemcpy3DAsync, CURRENT, copy_3d(pCopy, hStream, true), const CUDA_MEMCPY3D *pCopy, CUstream hStream)

@@ -6,6 +6,14 @@
 
 #include "driver.h"
 
+/* A function of the API that is a call of another: its name, what it needs, the call, and its parameters. */
+#define FORWARD(name, need, call, ...) \
+    CUresult CUDAAPI name(__VA_ARGS__) \
+    {                                  \
+        ENTER(need);                   \
+        return call;                   \
+    }
+
 /* The settings DEVMOD_STANDIN_… are listed in simulators/README.md. */
 
 /* ---- device.c -------------------------------------------------------------------------------------------------------------- */

@@ -17,11 +17,7 @@ CUresult CUDAAPI cuEventDestroy(CUevent hEvent)
     return event_destroy(hEvent);
 }
 
-CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return event_record(hEvent, hStream);
-}
+FORWARD(cuEventRecord, CURRENT, event_record(hEvent, hStream), CUevent hEvent, CUstream hStream)
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {

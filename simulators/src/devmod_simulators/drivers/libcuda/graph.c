@@ -4,23 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph)
-{
-    ENTER(READY);
-    return graph_destroy(hGraph);
-}
-
-CUresult CUDAAPI cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
-{
-    ENTER(READY);
-    return graph_nodes(hGraph, (void **)nodes, numNodes);
-}
-
-CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
-{
-    ENTER(READY);
-    return graph_node_kind(hNode, (NodeKind *)type);
-}
+FORWARD(cuGraphDestroy, READY, graph_destroy(hGraph), CUgraph hGraph)
+FORWARD(cuGraphGetNodes, READY, graph_nodes(hGraph, (void **)nodes, numNodes), CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
+FORWARD(cuGraphNodeGetType, READY, graph_node_kind(hNode, (NodeKind *)type), CUgraphNode hNode, CUgraphNodeType *type)
 
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
 {
@@ -50,17 +36,8 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgra
     return code;
 }
 
-CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec)
-{
-    ENTER(READY);
-    return graph_destroy_executable(hGraphExec);
-}
-
-CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return graph_upload(hGraphExec, hStream);
-}
+FORWARD(cuGraphExecDestroy, READY, graph_destroy_executable(hGraphExec), CUgraphExec hGraphExec)
+FORWARD(cuGraphUpload, CURRENT, graph_upload(hGraphExec, hStream), CUgraphExec hGraphExec, CUstream hStream)
 
 /* The executable graphs that a thread launches now. CUDA does not serialize the calls of several threads with one graph. */
 enum { MOST_AT_ONCE = 64 };

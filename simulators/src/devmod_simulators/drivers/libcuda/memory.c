@@ -73,11 +73,7 @@ CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
     return memory_register(p, bytesize);
 }
 
-CUresult CUDAAPI cuMemHostUnregister(void *p)
-{
-    ENTER(CURRENT);
-    return memory_unregister(p);
-}
+FORWARD(cuMemHostUnregister, CURRENT, memory_unregister(p), void *p)
 
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
@@ -108,8 +104,4 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdevic
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemGetInfo(size_t *free, size_t *total)
-{
-    ENTER(CURRENT);
-    return memory_info(free, total);
-}
+FORWARD(cuMemGetInfo, CURRENT, memory_info(free, total), size_t *free, size_t *total)

@@ -168,17 +168,9 @@ static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
-{
-    ENTER(CURRENT);
-    return load(module, image, 0, NULL, NULL);
-}
-
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues)
-{
-    ENTER(CURRENT);
-    return load(module, image, numOptions, options, optionValues);
-}
+FORWARD(cuModuleLoadData, CURRENT, load(module, image, 0, NULL, NULL), CUmodule *module, const void *image)
+FORWARD(cuModuleLoadDataEx, CURRENT, load(module, image, numOptions, options, optionValues),
+        CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues)
 
 CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
 {

@@ -132,24 +132,24 @@ static const struct {
 
 enum { COUNT = sizeof names / sizeof names[0] };
 
+static CUresult find(CUresult error, const char **result, bool is_text)
+{
+    CHECK(result, CUDA_ERROR_INVALID_VALUE); /* NVIDIA's library ends the process */
+    *result = NULL;
+    for (int i = 0; i < COUNT && !*result; i++)
+        if (names[i].code == error)
+            *result = is_text ? names[i].text : names[i].name;
+    return *result ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr)
 {
-    CHECK(pStr, CUDA_ERROR_INVALID_VALUE); /* NVIDIA's library ends the process */
-    *pStr = NULL;
-    for (int i = 0; i < COUNT && !*pStr; i++)
-        if (names[i].code == error)
-            *pStr = names[i].name;
-    return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return find(error, pStr, false);
 }
 
 CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr)
 {
-    CHECK(pStr, CUDA_ERROR_INVALID_VALUE);
-    *pStr = NULL;
-    for (int i = 0; i < COUNT && !*pStr; i++)
-        if (names[i].code == error)
-            *pStr = names[i].text;
-    return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return find(error, pStr, true);
 }
 
 /* The version of CUDA in which cuGetProcAddress first returns a function, for those that are newer than 10.2: what NVIDIA's libraries for

@@ -55,11 +55,7 @@ static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr
     }
 }
 
-CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute_, CUdeviceptr ptr)
-{
-    ENTER(CURRENT);
-    return attribute(data, attribute_, ptr);
-}
+FORWARD(cuPointerGetAttribute, CURRENT, attribute(data, attribute_, ptr), void *data, CUpointer_attribute attribute_, CUdeviceptr ptr)
 
 /* Unlike the function for one attribute, this one answers zeros for a pointer that CUDA does not know. */
 CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)

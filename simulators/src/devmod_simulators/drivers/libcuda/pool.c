@@ -10,11 +10,7 @@ static CUresult allocate_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStr
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return allocate_async(dptr, bytesize, hStream);
-}
+FORWARD(cuMemAllocAsync, CURRENT, allocate_async(dptr, bytesize, hStream), CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
@@ -23,17 +19,8 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUm
     return allocate_async(dptr, bytesize, hStream);
 }
 
-CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
-{
-    ENTER(CURRENT);
-    return pool_free(dptr, hStream);
-}
-
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-    ENTER(READY);
-    return pool_of(dev, (void **)pool);
-}
+FORWARD(cuMemFreeAsync, CURRENT, pool_free(dptr, hStream), CUdeviceptr dptr, CUstream hStream)
+FORWARD(cuDeviceGetMemPool, READY, pool_of(dev, (void **)pool), CUmemoryPool *pool, CUdevice dev)
 
 CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {

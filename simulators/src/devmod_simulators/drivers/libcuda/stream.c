@@ -1,17 +1,9 @@
 /* Streams and their captures. */
 #include "cuda_standin.h"
 
-CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags)
-{
-    ENTER(CURRENT);
-    return stream_create((void **)phStream, Flags, 0);
-}
-
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
-{
-    ENTER(CURRENT);
-    return stream_create((void **)phStream, flags, priority);
-}
+FORWARD(cuStreamCreate, CURRENT, stream_create((void **)phStream, Flags, 0), CUstream *phStream, unsigned int Flags)
+FORWARD(cuStreamCreateWithPriority, CURRENT, stream_create((void **)phStream, flags, priority),
+        CUstream *phStream, unsigned int flags, int priority)
 
 CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
 {
@@ -20,17 +12,8 @@ CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
     return stream_destroy(hStream);
 }
 
-CUresult CUDAAPI cuStreamSynchronize(CUstream hStream)
-{
-    ENTER(CURRENT);
-    return stream_synchronize(hStream);
-}
-
-CUresult CUDAAPI cuStreamQuery(CUstream hStream)
-{
-    ENTER(CURRENT);
-    return stream_query(hStream);
-}
+FORWARD(cuStreamSynchronize, CURRENT, stream_synchronize(hStream), CUstream hStream)
+FORWARD(cuStreamQuery, CURRENT, stream_query(hStream), CUstream hStream)
 
 CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
@@ -64,11 +47,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
-{
-    ENTER(CURRENT);
-    return stream_call(hStream, fn, userData);
-}
+FORWARD(cuLaunchHostFunc, CURRENT, stream_call(hStream, fn, userData), CUstream hStream, CUhostFn fn, void *userData)
 
 /* ---- captures -------------------------------------------------------------------------------------------------------------- */
 
@@ -79,23 +58,10 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return capture_exchange_mode((int *)mode);
 }
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream, CUstreamCaptureMode mode)
-{
-    ENTER(CURRENT);
-    return capture_begin(hStream, (CaptureMode)mode);
-}
-
-CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
-{
-    ENTER(CURRENT);
-    return capture_end(hStream, (void **)phGraph);
-}
-
-CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
-{
-    ENTER(CURRENT);
-    return capture_status(hStream, (CaptureStatus *)captureStatus);
-}
+FORWARD(cuStreamBeginCapture, CURRENT, capture_begin(hStream, (CaptureMode)mode), CUstream hStream, CUstreamCaptureMode mode)
+FORWARD(cuStreamEndCapture, CURRENT, capture_end(hStream, (void **)phGraph), CUstream hStream, CUgraph *phGraph)
+FORWARD(cuStreamIsCapturing, CURRENT, capture_status(hStream, (CaptureStatus *)captureStatus),
+        CUstream hStream, CUstreamCaptureStatus *captureStatus)
 
 CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
                                         const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,

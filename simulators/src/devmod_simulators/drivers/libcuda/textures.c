@@ -179,20 +179,7 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
     return describe("texture", pResDesc, descriptor, 0, pTexObject);
 }
 
-CUresult CUDAAPI cuTexObjectDestroy(CUtexObject texObject)
-{
-    ENTER(CURRENT);
-    return forget("texture", texObject);
-}
-
-CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
-{
-    ENTER(CURRENT);
-    return describe("surface", pResDesc, (Descriptor){0}, CUDA_ARRAY3D_SURFACE_LDST, pSurfObject);
-}
-
-CUresult CUDAAPI cuSurfObjectDestroy(CUsurfObject surfObject)
-{
-    ENTER(CURRENT);
-    return forget("surface", surfObject);
-}
+FORWARD(cuTexObjectDestroy, CURRENT, forget("texture", texObject), CUtexObject texObject)
+FORWARD(cuSurfObjectCreate, CURRENT, describe("surface", pResDesc, (Descriptor){0}, CUDA_ARRAY3D_SURFACE_LDST, pSurfObject),
+        CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
+FORWARD(cuSurfObjectDestroy, CURRENT, forget("surface", surfObject), CUsurfObject surfObject)
