@@ -255,7 +255,7 @@ def test_errors_appear_at_their_fields(browser: Browser, tmp_path: Path) -> None
         "return [...document.querySelectorAll('.kernel .field .problem')].map((each) => each.textContent).filter(Boolean)"
     )
     limit = browser.evaluate(
-        "return (await (await import('./gpu.js')).sharedDevice()).limits.maxStorageBufferBindingSize.toLocaleString('en')"
+        "return (await (await import('./devmod-webgpu/index.js')).defaultDevice()).limits.maxStorageBufferBindingSize.toLocaleString('en')"
     )
     assert found == [
         "expected a length such as 1024, or rows × columns such as 64 × 64",

@@ -169,7 +169,7 @@ SCALED: list[tuple[str, list[list[float]], list[list[int]], str]] = [
     ("rgba8uint", [[1, 2, 3, 255]], [[1, 2, 3, 255]], "0 is dark, 255 is bright."),
     ("r32uint", [[1000], [3000]], [[0, 0, 0, 255], [255] * 4], "The numbers are outside of 0 to 255, so they are scaled: 1,000 is dark, 3,000 is bright."),
     ("r32sint", [[-2], [0], [1]], [[0, 0, 0, 255], [170] * 3 + [255], [255] * 4], "The numbers are outside of 0 to 255, so they are scaled: -2 is dark, 1 is bright."),
-    ("r32float", [[7], [7]], [[0, 0, 0, 255]] * 2, "The numbers are outside of 0 to 1, so they are scaled: 7 is dark, 7 is bright."),
+    ("r32float", [[7], [7]], [[128] * 3 + [255]] * 2, "The numbers are outside of 0 to 1, so they are scaled: 7 is dark, 7 is bright."),
     ("bgra8unorm", [[0, 51, 255, 255]], [[255, 51, 0, 255]], "0 is dark, 255 is bright."),
 ]  # fmt: skip
 
@@ -177,12 +177,12 @@ SCALED: list[tuple[str, list[list[float]], list[list[int]], str]] = [
 def test_images_of_every_kind_of_format_are_pictures(page: Browser, tmp_path: Path) -> None:
     open_module(page, tmp_path, resizer())
     body = """
-    const { imageResult } = await import("./imageresults.js");
+    const { resultOf } = await import("./results.js");
     const found = [];
     for (const [format, count, type, data] of argument) {
       const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
       const read = async () => new globalThis[type](bytes.buffer);
-      const part = await imageResult("dst", { format, shape: [count, 1], layers: 0, type: "2d", read });
+      const part = await resultOf("dst", "", { format, shape: [count, 1], layers: 0, type: "2d", read });
       const pixels = part.querySelector("canvas").getContext("2d").getImageData(0, 0, count, 1).data;
       found.push([[...pixels], part.querySelector(".hint").textContent]);
     }

@@ -530,7 +530,7 @@ def test_a_candidate_whose_needs_the_device_lacks_is_skipped(page: Browser, serv
         return [y[0], await failure(async () => (await kit.open("none.devmod")).getFunction("k"))];
         """,
     )
-    reasons = "webgpu wgsl ('k') needs fp64, which this device does not have; webgpu wgsl ('k') needs subgroups of 64 threads (it has subgroups of 4), which this device does not have"
+    reasons = "webgpu wgsl ('k'): needs fp64, which this device does not have; webgpu wgsl ('k'): needs subgroups of 64 threads (it has subgroups of 4), which this device does not have"
     assert found == [3, ["DeviceNotFoundError", f"the webgpu function 'k' cannot run on this device: {reasons}"]]
 
 

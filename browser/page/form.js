@@ -1,14 +1,13 @@
-// A form for one kernel: a field for each argument, the size of the launch, a button that runs it, and its result.
+// A form for one kernel: a field for each argument, and the size of the launch.
 
-import { defaultDevice, DevmodError, Image } from "./devmod-webgpu/index.js";
 import { paramProblem } from "./devmod-webgpu/formats.js";
 import { unmetNeeds } from "./devmod-webgpu/pipeline.js";
 import { arrayField } from "./arrays.js";
 import { brief, el, visible } from "./dom.js";
 import { FieldError, labelled, lengthsIn, numberField, selection, structField, suggestionOf, textInput } from "./fields.js";
-import { imageResult } from "./imageresults.js";
 import { imageField, imageSize, samplerField } from "./images.js";
 import { resultOf } from "./results.js";
+import { runForm, timeOf } from "./runform.js";
 
 /** Kernels with more arguments get no form. */
 const MOST_ARGUMENTS = 40;
@@ -69,115 +68,27 @@ function newForm(module, name, info) {
     if (smallest) for (const part of parts) part.fit?.(smallest.toReversed());
   };
   const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, size, suggest, fit));
-  const constants = constantFields(info.interface?.extra.constants);
   const launch = launchFields(block, size.join(" × "));
-  const status = el("p", { class: "quiet", role: "status" });
-  const problem = el("div", { role: "alert" });
-  const results = el("div", { class: "results" });
-  const button = el("button", { class: "plain run-button", type: "submit" }, "Run");
-  const section = (title, ...children) => el("section", {}, el("h4", {}, title), ...children);
-  const single = (at) => isNumber(params[at]) && !parts[at].isGroup;
-  const numbers = parts.filter((_, at) => single(at));
-  const form = el(
-    "form",
-    { class: "kernel", noValidate: true, "aria-label": `Run ${brief(name, 80)}` },
-    ...parts.filter((_, at) => !single(at)).map(({ element }) => element),
-    numbers.length ? el("div", { class: "fields" }, numbers.map(({ element }) => element)) : null,
-    constants.fields.length ? section("Constants", el("div", { class: "fields" }, constants.fields.map(({ element }) => element))) : null,
-    section("Size of the launch", el("div", { class: "fields" }, launch.fields.map(({ element }) => element))),
-    el("div", { class: "controls" }, button, status),
-    problem,
-    results,
-  );
-  const fields = [...parts.flatMap((part) => part.fields), ...constants.fields, ...launch.fields];
-
-  /** Show an error at the field to which it belongs, otherwise below the button. */
-  const fail = (error) => {
-    const named = error instanceof DevmodError && error.argument ? error.argument : null;
-    const at = params.findIndex((param, number) => (param.name || String(number + 1)) === named);
-    const field = at >= 0 ? parts[at].main : (launch.byWord(named) ?? constants.byWord(named));
-    if (field) {
-      field.fail(error.message);
-      field.input.focus();
-    } else problem.replaceChildren(problemOf(error instanceof DevmodError ? error.message : `${error.name}: ${error.message}`));
-  };
-
-  /** Read all parts. Show the errors at their fields and return null if there are any. */
-  const readAll = async (device) => {
-    const values = [];
-    const wrong = [];
-    for (const part of [...parts, constants, launch]) {
-      try {
-        values.push(await part.read(device));
-      } catch (error) {
-        if (!(error instanceof FieldError)) throw error;
-        wrong.push(error);
-      }
-    }
-    if (!wrong.length) return values;
-    for (const { field, message } of wrong) field.fail(message);
-    wrong[0].field.input.focus();
-    destroyImages(values);
-    return null;
-  };
-
-  const run = async () => {
-    const device = await defaultDevice();
-    const read = await readAll(device);
-    status.textContent = "";
-    if (!read) return;
-    try {
-      await launchWith(device, read.slice(0, -2), ...read.slice(-2));
-    } finally {
-      destroyImages(read);
-    }
-  };
-
-  const launchWith = async (device, values, set, options) => {
+  const run = async (device, read) => {
+    const [values, [set, options]] = [read.slice(0, -2), read.slice(-2)];
     let f = await module.getFunction(name, { device });
     if (Object.keys(set).length) f = await f.specialize(set);
     const given = values.map((value, at) => (params[at].kind === "buffer" ? value.data.buffer : value));
     const named = params.every((param, at) => param.name && params.findIndex((each) => each.name === param.name) === at);
     const args = named ? Object.fromEntries(given.map((value, at) => [params[at].name, value])) : given;
     const { grid } = f.launchConfig(options);
-    const start = performance.now();
-    await f.run(args, options);
-    if (images.length) await device.queue.onSubmittedWorkDone();
-    const duration = performance.now() - start;
-    const size = `${grid.join(" × ")} blocks${f.block ? ` of ${f.block.join(" × ")} threads` : ""}`;
-    status.textContent = `${size} in ${duration.toLocaleString("en", { maximumFractionDigits: duration < 10 ? 2 : 0 })} ms${images.length ? "" : ", copies included"}.`;
-    const shown = [];
-    for (const [at, value] of values.entries()) {
+    const time = await timeOf(device, () => f.run(args, options));
+    const shown = values.flatMap((value, at) => {
       const { kind, access, name } = params[at];
-      if (access === "r" || (kind !== "buffer" && kind !== "image")) continue;
-      const title = name || `argument ${at + 1}`;
-      shown.push(kind === "image" ? await imageResult(title, value) : resultOf(title, visible(parts[at].type()), value.element, value.data, value.shape));
-    }
-    results.replaceChildren(...(shown.length ? shown : [el("p", { class: "quiet" }, "The kernel writes to no array and no image.")]));
+      const isWritten = access !== "r" && (kind === "buffer" || kind === "image");
+      return isWritten ? [resultOf(name || `argument ${at + 1}`, parts[at].type?.(), value)] : [];
+    });
+    return [
+      `${grid.join(" × ")} blocks${f.block ? ` of ${f.block.join(" × ")} threads` : ""} in ${time}${images.length ? "" : ", copies included"}.`,
+      ...(shown.length ? await Promise.all(shown) : [el("p", { class: "quiet" }, "The kernel writes to no array and no image.")]),
+    ];
   };
-
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (results.ariaBusy === "true") return;
-    results.ariaBusy = true;
-    for (const field of fields) field.clear();
-    problem.replaceChildren();
-    results.replaceChildren();
-    status.textContent = "Running…";
-    try {
-      await run();
-    } catch (error) {
-      status.textContent = "";
-      fail(error);
-    }
-    results.ariaBusy = false;
-  });
-  return form;
-}
-
-/** Free the memory of the images among the values of a call. */
-function destroyImages(values) {
-  for (const value of values) if (value instanceof Image) value.destroy();
+  return runForm(name, params, parts, [constantFields(info.interface?.extra.constants), launch], run);
 }
 
 const productOf = (lengths) => lengths.reduce((product, length) => product * length, 1);
@@ -204,7 +115,7 @@ function fieldOf(param, size, suggest, fit) {
     ? structField(param.name, Number(bytes[1]), param.members)
     : numberField(param.name, param.type, suggested(param, size));
   const follow = suggestionOf(part.fields[0]?.input ?? {});
-  return { ...part, isGroup: isStruct, main: part.fields[0], fit: (lengths) => !isStruct && follow(suggested(param, lengths)) };
+  return { ...part, isNumber: !isStruct, main: part.fields[0], fit: (lengths) => !isStruct && follow(suggested(param, lengths)) };
 }
 
 /** Return the fields of the constants (WGSL's override). An empty field leaves the default of the shader. */
@@ -228,7 +139,7 @@ function constantFields(listed) {
     });
     return result;
   };
-  return { fields, read, byWord: (word) => fields[known.findIndex(({ name, id }) => word === (name || String(id)))] ?? null };
+  return { title: "Constants", fields, read, byWord: (word) => fields[known.findIndex(({ name, id }) => word === (name || String(id)))] ?? null };
 }
 
 /** Return the fields of the launch: threads if the block is known, otherwise blocks. */
@@ -240,11 +151,5 @@ function launchFields(block, suggested) {
     if (words.length > 3 || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(size, "expected a whole number, or up to three such as 64 × 64");
     return { [choice.input.value]: words.map(Number) };
   };
-  return { fields: [choice, size], read, resize: block ? suggestionOf(size.input) : () => {}, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
-}
-
-/** Return a message, with the output of a compiler below it in a monospaced font. */
-export function problemOf(message) {
-  const [first, ...rest] = message.split("\n").map(visible);
-  return el("div", { class: "bad" }, first, rest.length ? el("code", { class: "log" }, rest.join("\n")) : null);
+  return { title: "Size of the launch", fields: [choice, size], read, resize: block ? suggestionOf(size.input) : () => {}, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
 }

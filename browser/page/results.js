@@ -1,24 +1,29 @@
-// The result of a kernel: the first elements, minimum, maximum and mean of an array, and a picture of it.
+// The results of a call: the first elements, minimum, maximum and mean of an array or an image, and pictures of it, which can be saved.
 
+import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { el, visible } from "./dom.js";
+import { selection } from "./fields.js";
 import { numberOf } from "./fills.js";
 
 const SHOWN = 16;
 /** The most pixels of a picture in each direction and in all. */
-export const MOST_SIDE = 8192;
-export const MOST_PIXELS = 2 ** 24;
+const MOST_SIDE = 8192;
+const MOST_PIXELS = 2 ** 24;
 const PICTURES = { uint32: { rgba: "packed RGBA", grey: "grey" }, float32: { grey: "grey" }, int32: { grey: "grey" } };
+let pictures = 0;
 
-/** Return the block that shows one array. `shape` has one number, or rows and columns. */
-export function resultOf(name, type, element, data, shape) {
-  const count = data.length / element.stride;
-  const title = el("h4", {}, el("code", {}, visible(name)), " ", el("span", { class: "quiet" }, `${type}, ${shape.join(" × ")}`));
+/** Return the block that shows an image; or an array: its element, its data, and its shape, which has one number, or rows and columns. */
+export async function resultOf(name, type, value) {
+  const titled = (text) => el("h4", {}, el("code", {}, visible(name)), " ", el("span", { class: "quiet" }, text));
+  if (!value.element) return imageResult(name, value, titled);
+  const { element, data, shape } = value;
   const kinds = element.lanes === 1 && !element.opaque && PICTURES[element.base];
-  return el("section", { class: "result" }, title, factsOf(element, data), kinds && count > 1 ? picturePart(name, kinds, data, shape) : null);
+  const picture = kinds && data.length / element.stride > 1 ? picturePart(name, kinds, data, shape) : null;
+  return el("section", { class: "result" }, titled(`${visible(type)}, ${shape.join(" × ")}`), factsOf(element, data, SHOWN), picture);
 }
 
 /** Return the list of facts: the first elements, and the statistics. */
-export function factsOf(element, data, shown = SHOWN) {
+function factsOf(element, data, shown) {
   const facts = el("dl", { class: "facts" });
   const fact = (term, value) => facts.append(el("dt", {}, term), el("dd", { class: "mono" }, value));
   fact("First", firstOf(element, data, data.length / element.stride, shown));
@@ -64,19 +69,32 @@ function short(value) {
   return String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));
 }
 
-let pictures = 0;
+// -- pictures
 
-/** Return the controls and the canvas of a picture. It is open if the array has two dimensions. */
-function picturePart(name, kinds, data, shape) {
+/** Return an input for a number of a picture, its problem, and the canvas. */
+function pictureParts() {
   const id = `picture-${++pictures}`;
+  const number = (value) => el("input", { type: "text", inputMode: "numeric", value: String(value), size: 5, "aria-describedby": `${id}-problem` });
+  const canvas = el("canvas", { role: "img", class: "picture" });
+  return { number, canvas, problem: el("p", { class: "problem", role: "alert", id: `${id}-problem` }) };
+}
+
+/** Draw the pixels of an array or an image. */
+function paint(canvas, name, pixels, width, height) {
+  Object.assign(canvas, { width, height });
+  canvas.setAttribute("aria-label", `${visible(name)} as a picture of ${width} × ${height} pixels`);
+  canvas.classList.toggle("small", width < 200);
+  canvas.getContext("2d", { willReadFrequently: true }).putImageData(new ImageData(pixels, width, height), 0, 0);
+}
+
+/** Return the controls and the canvas of a picture of an array. It is open if the array has two dimensions. */
+function picturePart(name, kinds, data, shape) {
+  const { number, canvas, problem } = pictureParts();
   const square = Math.floor(Math.sqrt(data.length));
   const [rows, columns] = shape.length === 2 ? shape : [square, square];
-  const number = (value) => el("input", { type: "text", inputMode: "numeric", value: String(value), size: 5, "aria-describedby": `${id}-problem` });
   const width = number(columns);
   const height = number(rows);
-  const kind = el("select", {}, Object.entries(kinds).map(([value, text]) => el("option", { value }, text)));
-  const canvas = el("canvas", { role: "img", class: "picture" });
-  const problem = el("p", { class: "problem", role: "alert", id: `${id}-problem` });
+  const kind = selection(kinds);
   const draw = () => {
     problem.textContent = "";
     const [across, down] = [width, height].map((input) => (/^\d{1,6}$/.test(input.value.trim()) ? Number(input.value) : 0));
@@ -88,11 +106,8 @@ function picturePart(name, kinds, data, shape) {
     }
     canvas.hidden = problem.textContent !== "";
     if (canvas.hidden) return;
-    canvas.width = across;
-    canvas.height = down;
-    canvas.setAttribute("aria-label", `${visible(name)} as a picture of ${across} × ${down} pixels`);
-    canvas.classList.toggle("small", across < 200);
-    canvas.getContext("2d", { willReadFrequently: true }).putImageData(new ImageData(colours(kind.value, data.subarray(0, across * down)), across, down), 0, 0);
+    const numbers = data.subarray(0, across * down);
+    paint(canvas, name, kind.value === "rgba" ? new Uint8ClampedArray(numbers.slice().buffer) : pixelsOf(numbers, 1, rangeOf(numbers, 1), "", false), across, down);
   };
   for (const input of [width, height]) input.addEventListener("input", draw);
   kind.addEventListener("change", draw);
@@ -102,20 +117,88 @@ function picturePart(name, kinds, data, shape) {
   return part;
 }
 
-/** Return the pixels of numbers: packed RGBA as it is, or grey from the least to the greatest number. */
-function colours(kind, data) {
-  if (kind === "rgba") return new Uint8ClampedArray(data.slice().buffer);
+/** Return the block that shows an image: its numbers, and a picture of a layer. */
+async function imageResult(name, image, titled) {
+  const { format, shape, layers, type } = image;
+  const { dtype, channels } = IMAGE_FORMATS.get(format);
+  let numbers = await image.read();
+  if (dtype === "float16") numbers = Float32Array.from(numbers, numbers instanceof Uint16Array ? (bits) => numberOf({ base: dtype }, bits) : undefined);
+  const facts = factsOf({ base: "", lanes: channels, stride: channels, opaque: false }, numbers, SHOWN / channels);
+  const title = titled(`image ${type} of ${format}, ${shape.join(" × ")}${layers ? ` in ${layers} layers` : ""}`);
+  const [width, height = 1, depth = layers || 1] = shape;
+  if (Math.max(width, height) > MOST_SIDE || width * height > MOST_PIXELS) return el("section", { class: "result" }, title, facts);
+  const scale = scaleOf(format, numbers);
+  const { number, canvas, problem } = pictureParts();
+  canvas.classList.toggle("line", height === 1);
+  const layer = number(0);
+  const colours = selection({ rgba: "RGBA", rgb: "RGB, opaque" });
+  if (channels === 4 && numbers.every((each, at) => at % 4 !== 3 || !each)) colours.value = "rgb"; // else nothing is seen
+  const draw = () => {
+    const at = /^\d{1,6}$/.test(layer.value.trim()) ? Number(layer.value) : depth;
+    layer.setAttribute("aria-invalid", String(at >= depth));
+    problem.textContent = at < depth ? "" : `Expected a number from 0 to ${depth - 1}.`;
+    canvas.hidden = at >= depth;
+    if (canvas.hidden) return;
+    const count = width * height * channels;
+    paint(canvas, name, pixelsOf(numbers.subarray(at * count, (at + 1) * count), channels, scale, format, colours.value === "rgba"), width, height);
+  };
+  layer.addEventListener("input", draw);
+  colours.addEventListener("change", draw);
+  const controls = [
+    depth > 1 ? el("label", {}, layers ? "Layer" : "Depth", layer) : null,
+    channels === 4 ? el("label", {}, "Colours", colours) : null,
+    el("button", { class: "plain", type: "button", onclick: () => savePicture(canvas, name) }, "Save as PNG"),
+  ];
+  draw();
+  const why = scale.usual ? `The numbers are outside of 0 to ${scale.usual}, so they are scaled: ` : "";
+  const [dark, bright] = [scale.least, scale.most].map((value) => value.toLocaleString("en", Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 }));
+  const caption = el("p", { class: "hint" }, `${why}${dark} is dark, ${bright} is bright.`);
+  return el("section", { class: "result" }, title, canvas, caption, problem, el("div", { class: "controls" }, controls), facts);
+}
+
+/** Return the least and the greatest finite number, without alpha. */
+function rangeOf(numbers, channels) {
   let [least, most] = [Infinity, -Infinity];
-  for (const value of data) {
-    if (Number.isFinite(value) && value < least) least = value;
-    if (Number.isFinite(value) && value > most) most = value;
+  for (let at = 0; at < numbers.length; at++) {
+    const value = numbers[at];
+    if ((channels === 4 && at % 4 === 3) || !Number.isFinite(value)) continue;
+    if (value < least) least = value;
+    if (value > most) most = value;
   }
-  const scale = most > least ? 255 / (most - least) : 0;
-  const result = new Uint8ClampedArray(4 * data.length);
-  data.forEach((value, at) => {
-    const grey = Number.isNaN(value) ? 0 : scale ? (value - least) * scale : 128;
-    result.fill(grey, 4 * at, 4 * at + 3);
-    result[4 * at + 3] = 255;
-  });
+  return { least, most };
+}
+
+/** Return the numbers that are dark and bright: those of the format for colours and small integers, else those of the image. */
+function scaleOf(format, numbers) {
+  const { channels, sample } = IMAGE_FORMATS.get(format);
+  if (format.endsWith("norm")) {
+    const most = { "8u": 255, "8s": 127, "16u": 65535, "16s": 32767 }[/\d+[us]/.exec(format)[0]];
+    return { least: format.endsWith("unorm") ? 0 : -most, most, one: most };
+  }
+  const usual = sample === "float" ? 1 : 255;
+  const { least, most } = rangeOf(numbers, channels);
+  return least < 0 || most > usual ? { least, most, one: usual, usual } : { least: 0, most: usual, one: usual };
+}
+
+/** Return the pixels of texels: grey for one channel. */
+function pixelsOf(numbers, channels, { least, most, one }, format, hasAlpha) {
+  const result = new Uint8ClampedArray((4 * numbers.length) / channels);
+  const factor = most > least ? 255 / (most - least) : 0;
+  const order = format === "bgra8unorm" ? [2, 1, 0] : [0, 1, 2];
+  for (let at = 0, to = 0; at < numbers.length; at += channels, to += 4) {
+    for (let colour = 0; colour < 3; colour++) {
+      const from = channels === 1 ? 0 : order[colour];
+      result[to + colour] = from >= channels || Number.isNaN(numbers[at + from]) ? 0 : factor ? (numbers[at + from] - least) * factor : 128;
+    }
+    result[to + 3] = channels === 4 && hasAlpha ? (numbers[at + 3] / one) * 255 : 255;
+  }
   return result;
+}
+
+function savePicture(canvas, name) {
+  canvas.toBlob((blob) => {
+    const link = el("a", { href: URL.createObjectURL(blob), download: `${name.replace(/[^\w-]+/g, "_") || "image"}.png` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser may still read it
+  });
 }

@@ -1,6 +1,6 @@
 // A `.devmod` file: its tree of modules. Opening one reads the head of its index, and the index if it is one page. A module's bytes are read at their first use.
 
-import { chosenDevice } from "./device.js";
+import { chosenDevice, firstThatRuns } from "./device.js";
 import {
   ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, describeError, quoteName,
 } from "./errors.js";
@@ -174,19 +174,14 @@ export class Bundle {
     if (candidates.length === 1) return first.getFunction(name, options);
     const description = `the webgpu function ${repr(name)}`;
     const device = await chosenDevice(options.device, description);
-    const reasons = [];
-    for (const module of candidates) {
-      const known = (await module.functions()).get(name)?.interface;
-      const unmet = known?.needs.length || known?.subgroup ? unmetNeeds(known, device) : "";
-      try {
-        if (!unmet) return await module.getFunction(name, options);
-        reasons.push(`${module.description} ${unmet}`);
-      } catch (error) {
-        if (!(error instanceof DeviceNotFoundError)) throw error;
-        reasons.push(`${module.description}: ${error.message}`);
-      }
-    }
-    throw new DeviceNotFoundError(`${description} cannot run on this device: ${listed(reasons)}`, { kind: "webgpu", function: name });
+    const { made, reasons } = await firstThatRuns(candidates, async (module) => {
+      const unmet = unmetNeeds((await module.functions()).get(name)?.interface ?? null, device);
+      if (unmet) throw new DeviceNotFoundError(unmet);
+      return /** @type {FunctionOf<T>} */ (await module.getFunction(name, options));
+    });
+    if (made) return made;
+    const text = listed(reasons.map((reason, at) => `${candidates[at]?.description}: ${reason}`));
+    throw new DeviceNotFoundError(`${description} cannot run on this device: ${text}`, { kind: "webgpu", function: name });
   }
 
   /**

@@ -125,6 +125,26 @@ export async function chosenDevice(given, description) {
 }
 
 /**
+ * Return what is made of the first candidate that a device can run, and why it cannot run those before.
+ * @template T, R
+ * @param {readonly T[]} candidates
+ * @param {(candidate: T) => Promise<R>} make
+ * @returns {Promise<{ made: R | null, reasons: string[] }>}
+ */
+export async function firstThatRuns(candidates, make) {
+  const reasons = [];
+  for (const each of candidates) {
+    try {
+      return { made: await make(each), reasons };
+    } catch (error) {
+      if (!(error instanceof DeviceNotFoundError)) throw error;
+      reasons.push(error.message);
+    }
+  }
+  return { made: null, reasons };
+}
+
+/**
  * Record the loss of a device.
  * @param {GPUDevice} device
  */

@@ -50,6 +50,18 @@ import { ConversionError } from "./scalars.js";
  */
 
 /**
+ * What a function was made of and has: `missing` are the names of the constants without a value, without which there are no pipelines, and
+ * `set` are the constants that are set.
+ * @typedef {object} Made
+ * @property {string} text
+ * @property {Compiled} compiled
+ * @property {[number, number, number] | null} block
+ * @property {Ready | null} ready
+ * @property {string[]} missing
+ * @property {ReadonlyMap<number, number>} set
+ */
+
+/**
  * Check the arguments of a launch, and bind them, for a step of a program. Return what encodes it. `owned` receives the buffers of its scalars.
  * @type {(f: KernelFunction, args: readonly unknown[], options: LaunchOptions, owned: GPUBuffer[]) => Encode}
  */
@@ -68,38 +80,23 @@ export class KernelFunction {
   }
 
   #plan;
-  #text;
-  #compiled;
-  #ready;
-  #missing;
-  #block;
-  #set;
+  #made;
 
   /**
-   * @param {string} name
    * @param {FunctionInfo} info
-   * @param {string} text
-   * @param {Compiled} compiled
    * @param {GPUDevice} device
    * @param {Plan} plan
-   * @param {Ready | string[]} ready The pipelines, or the names of the constants without a value.
-   * @param {[number, number, number] | null} block
-   * @param {ReadonlyMap<number, number>} set The constants that are set.
+   * @param {Made} made
    */
-  constructor(name, info, text, compiled, device, plan, ready, block, set) {
+  constructor(info, device, plan, made) {
     /** The name of the function in its module. */
-    this.name = name;
+    this.name = plan.name;
     /** Its signature. */
     this.info = info;
     /** The device that it runs on. */
     this.device = device;
-    this.#text = text;
-    this.#compiled = compiled;
     this.#plan = plan;
-    this.#ready = Array.isArray(ready) ? null : ready;
-    this.#missing = Array.isArray(ready) ? ready : [];
-    this.#block = block;
-    this.#set = set;
+    this.#made = made;
   }
 
   /**
@@ -115,16 +112,17 @@ export class KernelFunction {
    */
   static async make(name, info, text, compiled, on, constants = {}, before) {
     const plan = makePlan(name, info, text);
-    const { values, block: known, missing, set } = specialize(plan.description, info.interface, constants, before);
+    const { values, block: known, ...ofConstants } = specialize(plan.description, info.interface, constants, before);
     const block = launchedBlock(plan.description, text, info.name, known);
     const device = await chosenDevice(on, plan.description);
     const unmet = unmetNeeds(info.interface, device);
     if (unmet) throw new DeviceNotFoundError(`${plan.description} ${unmet}`, { kind: "webgpu", function: name });
     checkLimits(device, plan, block, info.interface?.extra.features);
-    if (missing.length) return new KernelFunction(name, info, text, compiled, device, plan, missing, block, set);
+    const made = { text, compiled, block, ready: null, ...ofConstants };
+    if (made.missing.length) return new KernelFunction(info, device, plan, made);
     const shader = await compile(device, text, plan.description, compiled);
     const ready = await makePipelines(plan, device, (filters) => makePipeline(device, plan, info.name, shader, values, filters));
-    return new KernelFunction(name, info, text, compiled, device, plan, ready, block, set);
+    return new KernelFunction(info, device, plan, { ...made, ready });
   }
 
   /**
@@ -133,12 +131,13 @@ export class KernelFunction {
    * @returns {Promise<KernelFunction<Named>>}
    */
   async specialize(constants) {
-    return KernelFunction.make(this.name, this.info, this.#text, this.#compiled, this.device, constants, this.#set);
+    const { text, compiled, set } = this.#made;
+    return KernelFunction.make(this.name, this.info, text, compiled, this.device, constants, set);
   }
 
   /** The number of threads in a block, in x, y and z; null if it is unknown. */
   get block() {
-    return this.#block;
+    return this.#made.block;
   }
 
   /**
@@ -147,7 +146,7 @@ export class KernelFunction {
    * @returns {LaunchConfig}
    */
   launchConfig(options) {
-    return readConfig(this.#plan, options, this.#block);
+    return readConfig(this.#plan, options, this.#made.block);
   }
 
   /**
@@ -201,14 +200,14 @@ export class KernelFunction {
   #read(args, options, bound) {
     const plan = this.#plan;
     checkNotLost(this.device, plan.description);
-    if (this.#missing.length) {
-      const set = this.#missing.map((each) => `${each}: …`).join(", ");
+    if (this.#made.missing.length) {
+      const set = this.#made.missing.map((each) => `${each}: …`).join(", ");
       throw new LaunchError(`${plan.description} has constants without a value; set them: await f.specialize({ ${set} })`, {
         kind: "webgpu",
         function: this.name,
       });
     }
-    const { values, shape } = readShape(plan, args, options, this.#block, this.device.limits.maxComputeWorkgroupsPerDimension);
+    const { values, shape } = readShape(plan, args, options, this.#made.block, this.device.limits.maxComputeWorkgroupsPerDimension);
     /** @type {Host[]} */
     const given = [];
     /** @type {Map<Argument, GPUBufferBinding>} */
@@ -243,7 +242,7 @@ export class KernelFunction {
     });
     const hosts = shareHosts(plan, given);
     checkShared(plan, buffers);
-    const linear = this.#ready?.linear;
+    const linear = this.#made.ready?.linear;
     const filters = checkTextures(plan, textures, typeof linear === "string" ? linear : "");
     return { shape, hosts, buffers, textures, filters, scalars, blocks: shape ? packBlocks(plan, scalars, contents, shape) : [] };
   }
@@ -259,7 +258,7 @@ export class KernelFunction {
     const { shape } = call;
     if (!shape) return () => {};
     const { device } = this;
-    const { pipeline, layouts } = /** @type {Pipeline} */ (this.#ready?.[call.filters ? "linear" : "nearest"]);
+    const { pipeline, layouts } = /** @type {Pipeline} */ (this.#made.ready?.[call.filters ? "linear" : "nearest"]);
     /** @type {GPUBindGroupEntry[][]} */
     const entries = layouts.map(() => []);
     const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBindingResource} */ resource) => entries[group]?.push({ binding, resource });

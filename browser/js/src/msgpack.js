@@ -19,14 +19,18 @@ const BYTES_A_CONTAINER = 8;
 /** The number of cached objects. Comparing with all of them must cost less than reading. */
 const MAX_KNOWN = 4;
 
-/** @type {Record<number, number>} */
-const STR = { 0xd9: 1, 0xda: 2, 0xdb: 4 };
-/** @type {Record<number, number>} */
-const BIN = { 0xc4: 1, 0xc5: 2, 0xc6: 4 };
-/** @type {Record<number, number>} */
-const ARRAY = { 0xdc: 2, 0xdd: 4 };
-/** @type {Record<number, number>} */
-const MAP = { 0xde: 2, 0xdf: 4 };
+/**
+ * The types with a length: the first byte of the short form, the greatest length in it, and the bytes of the length by the first byte.
+ * @typedef {{ name: string, first: number, most: number, sizes: Record<number, number> }} Form
+ */
+/** @type {Form} */
+const STRING = { name: "a string", first: 0xa0, most: 0x1f, sizes: { 0xd9: 1, 0xda: 2, 0xdb: 4 } };
+/** @type {Form} */
+const BINARY = { name: "a binary", first: 0x100, most: -1, sizes: { 0xc4: 1, 0xc5: 2, 0xc6: 4 } };
+/** @type {Form} */
+const ARRAY = { name: "an array", first: 0x90, most: 0x0f, sizes: { 0xdc: 2, 0xdd: 4 } };
+/** @type {Form} */
+const MAP = { name: "a map", first: 0x80, most: 0x0f, sizes: { 0xde: 2, 0xdf: 4 } };
 /** @type {Record<number, [number, boolean]>} */
 const INT = {
   0xcc: [1, false], 0xcd: [2, false], 0xce: [4, false], 0xcf: [8, false],
@@ -83,11 +87,7 @@ export class Reader {
 
   /** Read a string. */
   readStr() {
-    const mark = this.#mark();
-    if (mark >= 0xa0 && mark <= 0xbf) return this.#text(mark & 0x1f);
-    const size = STR[mark];
-    if (size !== undefined) return this.#text(this.#length(size));
-    throw this.#mistyped("a string", mark);
+    return this.#text(this.#lengthOf(STRING));
   }
 
   /** Read a binary, as a view of the buffer. */
@@ -97,28 +97,26 @@ export class Reader {
 
   /** Read the head of a binary, and return the number of its bytes, which follow. */
   readBinHead() {
-    const mark = this.#mark();
-    const size = BIN[mark];
-    if (size === undefined) throw this.#mistyped("a binary", mark);
-    return this.#length(size);
+    return this.#lengthOf(BINARY);
   }
 
   /** Read the number of items of an array. The items follow. */
   readArray() {
-    const mark = this.#mark();
-    if (mark >= 0x90 && mark <= 0x9f) return this.#items(mark & 0x0f, 1);
-    const size = ARRAY[mark];
-    if (size !== undefined) return this.#items(this.#length(size), 1);
-    throw this.#mistyped("an array", mark);
+    return this.#items(this.#lengthOf(ARRAY), 1);
   }
 
   /** Read the number of pairs of a map. The pairs follow: each a `readKey` and a value. */
   readMap() {
+    return this.#items(this.#lengthOf(MAP), 2);
+  }
+
+  /** @param {Form} form */
+  #lengthOf({ name, first, most, sizes }) {
     const mark = this.#mark();
-    if (mark >= 0x80 && mark <= 0x8f) return this.#items(mark & 0x0f, 2);
-    const size = MAP[mark];
-    if (size !== undefined) return this.#items(this.#length(size), 2);
-    throw this.#mistyped("a map", mark);
+    if (mark >= first && mark <= first + most) return mark - first;
+    const size = sizes[mark];
+    if (size === undefined) throw this.#mistyped(name, mark);
+    return Number(this.#number(size, false));
   }
 
   /**
@@ -309,11 +307,6 @@ export class Reader {
     return this.data.subarray(this.at - size, this.at);
   }
 
-  /** @param {number} size */
-  #length(size) {
-    return Number(this.#number(size, false));
-  }
-
   /**
    * @param {number} size
    * @param {boolean} signed
@@ -411,10 +404,8 @@ function validPrefix(bytes) {
  */
 function typeOf(mark) {
   if (mark <= 0x7f || mark >= 0xe0 || mark in INT) return "an integer";
-  if ((mark >= 0xa0 && mark <= 0xbf) || mark in STR) return "a string";
-  if (mark in BIN) return "a binary";
-  if ((mark >= 0x90 && mark <= 0x9f) || mark in ARRAY) return "an array";
-  if ((mark >= 0x80 && mark <= 0x8f) || mark in MAP) return "a map";
+  const form = [STRING, BINARY, ARRAY, MAP].find(({ first, most, sizes }) => (mark >= first && mark <= first + most) || mark in sizes);
+  if (form) return form.name;
   if (mark === 0xca || mark === 0xcb) return "a float";
   if (mark === 0xc2 || mark === 0xc3) return "a boolean";
   if (mark === 0xc0) return "nil";

@@ -8,7 +8,6 @@ import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from 
 import { didYouMean } from "./near.js";
 import { isInteger, unitOf } from "./programs.js";
 import { ConversionError, describeValue, isRecord, packerOf, realOf, rounded } from "./scalars.js";
-import { share } from "./temporaries.js";
 import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 
 /** @import { Expression } from "./expressions.js" */
@@ -34,8 +33,15 @@ import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 
 /**
  * What a call has beside its arguments, for lengths and for which arrays the host gives. `cleared` has the arrays that are zero when the
- * first step uses them, `launches` encode the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
- * @typedef {{ shapes: Shapes, cleared: Set<string>, launches: Encode[], key: unknown[], owned: GPUBuffer[] }} Plan
+ * first step uses them, and `places` the numbers of the arrays in the shared memory of each form, and the sizes of that. `launches` encode
+ * the steps for the resources and the scalars in `key`, and `owned` are the buffers of the scalars.
+ * @typedef {object} Plan
+ * @property {Shapes} shapes
+ * @property {Set<string>} cleared
+ * @property {[string, Map<string, number>, number[]][]} places
+ * @property {Encode[]} launches
+ * @property {unknown[]} key
+ * @property {GPUBuffer[]} owned
  */
 
 /** Options of a kernel's launch, and Python's word for shared memory. */
@@ -313,77 +319,38 @@ export function checkSize(declared, bytes, exact, lengths, error) {
   throw error(`the argument ${repr(name)} has ${found} elements, and expected are ${count}: its shape [${text}] is ${tuple(lengths)}`, name);
 }
 
-/** The lengths of a program's outputs and temporaries, and the memory of what a call does not give. */
-export class Shapes {
-  /** The lengths of each output and temporary. @type {Map<string, number[]>} */
-  lengths = new Map();
-  /** The bytes of each. @type {Map<string, number>} */
-  bytes = new Map();
-  /** The number of the buffer, or of the image of its form, of each array in the memory that calls share. @type {Map<string, number>} */
-  numbers = new Map();
-  /** The bytes of the buffers. @type {number[]} */
-  sizes = [];
-  /** The images by format and shape. @type {Map<string, { format: string, shape: number[], count: number }>} */
-  images = new Map();
+/**
+ * The values of the names of a call, and the lengths and the bytes of the program's outputs and temporaries.
+ * @typedef {{ values: ReadonlyMap<string, bigint>, lengths: Map<string, number[]>, bytes: Map<string, number> }} Shapes
+ */
 
-  /**
-   * @param {Program} program
-   * @param {ReadonlyMap<string, readonly [number, number]>} lifetimes
-   * @param {ReadonlyMap<string, bigint>} values The values of the names.
-   * @param {GPUSupportedLimits} limits
-   * @param {Refuse} error
-   */
-  constructor(program, lifetimes, values, limits, error) {
-    this.values = values;
-    for (const [name, left, right] of program.requires) {
-      /** @type {[bigint, bigint]} */
-      let both;
-      try {
-        both = [evaluate(left, values), evaluate(right, values)];
-      } catch (problem) {
-        throw problem instanceof ExpressionError ? error(`requires: ${problem.message}`) : problem;
-      }
-      if (!COMPARISONS[name]?.(...both)) {
-        throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${both[0]} ${name} ${both[1]}`);
-      }
+/**
+ * Return the shapes of a call. Throw ArgumentError if the program requires others.
+ * @param {Program} program
+ * @param {ReadonlyMap<string, bigint>} values The values of the names.
+ * @param {GPUSupportedLimits} limits
+ * @param {Refuse} error
+ * @returns {Shapes}
+ */
+export function shapesOf(program, values, limits, error) {
+  for (const [name, left, right] of program.requires) {
+    /** @type {[bigint, bigint]} */
+    let both;
+    try {
+      both = [evaluate(left, values), evaluate(right, values)];
+    } catch (problem) {
+      throw problem instanceof ExpressionError ? error(`requires: ${problem.message}`) : problem;
     }
-    /** @type {Map<string, Map<string, number>>} */
-    const forms = new Map();
-    for (const array of program.arrays("output", "temporary")) {
-      const { name, role, format } = array;
-      const [lengths, bytes] = measure(array, values, limits, error);
-      this.lengths.set(name, lengths);
-      this.bytes.set(name, bytes);
-      if (!format || role !== "temporary") continue;
-      const form = `${format} ${lengths}`;
-      forms.set(form, (forms.get(form) ?? new Map()).set(name, bytes));
-      this.images.set(form, { format, shape: [...lengths].reverse(), count: 0 });
-    }
-    for (const [form, names] of forms) {
-      const [numbers, totals] = share(names, lifetimes);
-      for (const [name, number] of numbers) this.numbers.set(name, number);
-      /** @type {{ count: number }} */ (this.images.get(form)).count = totals.length;
+    if (!COMPARISONS[name]?.(...both)) {
+      throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${both[0]} ${name} ${both[1]}`);
     }
   }
-
-  /**
-   * Whether an array has no elements.
-   * @param {Declared} declared
-   */
-  isEmpty({ shape }) {
-    return shape.some((each) => evaluate(each, this.values) === 0n);
-  }
-
-  /**
-   * Share the memory of arrays.
-   * @param {ReadonlyMap<string, number>} sizes
-   * @param {ReadonlyMap<string, readonly [number, number]>} lifetimes
-   */
-  place(sizes, lifetimes) {
-    const [numbers, totals] = share(sizes, lifetimes);
-    for (const [name, number] of numbers) this.numbers.set(name, number);
-    this.sizes = totals;
-  }
+  const measured = program.arrays("output", "temporary").map((array) => /** @type {const} */ ([array.name, measure(array, values, limits, error)]));
+  return {
+    values,
+    lengths: new Map(measured.map(([name, [lengths]]) => [name, lengths])),
+    bytes: new Map(measured.map(([name, [, bytes]]) => [name, bytes])),
+  };
 }
 
 /**

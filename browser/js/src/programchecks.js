@@ -6,7 +6,7 @@ import { FormatError, listNames, quoteName, repr } from "./errors.js";
 import { expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
 import { BINDING, isArray, isInteger, nameOf, View } from "./programs.js";
-import { halfOf } from "./scalars.js";
+import { isTooLarge } from "./scalars.js";
 import { tuple } from "./texels.js";
 
 /** @import { Expression } from "./expressions.js" */
@@ -395,12 +395,8 @@ function numberMismatch(value, wanted, given = "", taker = "the kernel takes") {
     const high = code === 1 ? 2n ** BigInt(bits) - 1n : -low - 1n;
     if (value < low || value > high) return `${value} is not between ${low} and ${high}, and ${taker} ${wanted}`;
   }
-  if (typeof value === "bigint" || typeof value === "number") {
-    const number = Number(value);
-    const isLarge = wanted === "float32" ? !Number.isFinite(Math.fround(number)) : wanted === "float16" && (halfOf(number) & 0x7c00) === 0x7c00;
-    if (Number.isFinite(number) && isLarge) return `${shown(value)} is too large for ${wanted}`;
-  }
-  return "";
+  const isNumber = typeof value === "bigint" || typeof value === "number";
+  return isNumber && isTooLarge(Number(value), wanted) ? `${shown(value)} is too large for ${wanted}` : "";
 }
 
 /**

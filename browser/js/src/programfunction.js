@@ -1,25 +1,24 @@
 // A program on one device: its kernels are compiled, and each call is one pass over its steps.
 
-import { chosenDevice, newBuffer, padded, runGuarded, writeBytes } from "./device.js";
+import { chosenDevice, firstThatRuns, newBuffer, padded, runGuarded, writeBytes } from "./device.js";
 import { DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, DevmodError } from "./errors.js";
 import { evaluate, ExpressionError, namesIn } from "./expressions.js";
 import { bindStep, KernelFunction } from "./function.js";
-import { newImage, newSampler, writeImage } from "./images.js";
+import { Image, newImage, newSampler, writeImage } from "./images.js";
 import { copied, encoded, filling, prepared } from "./launch.js";
 import { didYouMean } from "./near.js";
 import { label } from "./plan.js";
-import { bindLengths, checkSize, fixedProblem, measure, readArguments, refuser, Shapes, valuesOf } from "./programcall.js";
+import { bindLengths, checkSize, fixedProblem, measure, readArguments, refuser, shapesOf, valuesOf } from "./programcall.js";
 import { checkKernels, checkNames } from "./programchecks.js";
 import { isArray, nameOf, readProgram, unitOf, View } from "./programs.js";
-import { Memory, memoryOf } from "./temporaries.js";
+import { Memory, memoryOf, share } from "./temporaries.js";
 import { arrayOf, tuple } from "./texels.js";
 
 /** @import { Module } from "./bundle.js" */
 /** @import { Expression } from "./expressions.js" */
-/** @import { Image } from "./images.js" */
 /** @import { Interface, Param } from "./interface.js" */
 /** @import { Encode, Launch } from "./launch.js" */
-/** @import { Arguments, Plan } from "./programcall.js" */
+/** @import { Arguments, Plan, Shapes } from "./programcall.js" */
 /** @import { Declared, Given, Program, Step } from "./programs.js" */
 /** @import { Constant, FunctionInfo } from "./wire.js" */
 
@@ -61,15 +60,8 @@ const compiled = new WeakMap();
  */
 export async function makeProgram(name, modules, on) {
   const device = await chosenDevice(on, `the webgpu program ${repr(name)}`);
-  const reasons = [];
-  for (const module of modules) {
-    try {
-      return await fromModule(name, module, device);
-    } catch (error) {
-      if (!(error instanceof DeviceNotFoundError)) throw error;
-      reasons.push(error.message);
-    }
-  }
+  const { made, reasons } = await firstThatRuns(modules, (module) => fromModule(name, module, device));
+  if (made) return made;
   const lines = reasons.map((reason, number) => `\n  ${number + 1}. webgpu: ${reason}`).join("");
   throw new DeviceNotFoundError(`the program ${quoteName(name)} cannot run here:${lines}`, { kind: "program", function: name });
 }
@@ -138,16 +130,9 @@ function leavesOf(bundle) {
  * @returns {Promise<[KernelFunction, string]>}
  */
 async function firstBuilt(kernel, modules, device) {
-  let first = `its kernel ${quoteName(kernel)} has no candidate of this kind`;
-  for (const module of modules) {
-    try {
-      return [await module.getFunction(kernel, { device }), `webgpu/${module.format || "wgsl"}`];
-    } catch (error) {
-      if (!(error instanceof DeviceNotFoundError)) throw error;
-      if (module === modules[0]) first = `its kernel ${quoteName(kernel)}: ${error.message}`;
-    }
-  }
-  throw new DeviceNotFoundError(first, { kind: "webgpu" });
+  const { made, reasons } = await firstThatRuns(modules, async (module) => /** @type {[KernelFunction, string]} */ ([await module.getFunction(kernel, { device }), `webgpu/${module.format || "wgsl"}`]));
+  if (made) return made;
+  throw new DeviceNotFoundError(`its kernel ${quoteName(kernel)}${reasons.length ? `: ${reasons[0]}` : " has no candidate of this kind"}`, { kind: "webgpu" });
 }
 
 /**
@@ -315,9 +300,9 @@ class Runner {
    */
   #newPlan(values, { taken }, toHost) {
     const program = this.#program;
-    const shapes = new Shapes(program, this.#lifetimes, values, this.#device.limits, this.#error);
-    /** @type {Map<string, number>} */
-    const sizes = new Map();
+    const shapes = shapesOf(program, values, this.#device.limits, this.#error);
+    /** The sizes of the arrays that share memory, by its form. @type {Map<string, Map<string, number>>} */
+    const forms = new Map();
     const spans = new Map(this.#lifetimes);
     /** The names that steps with threads write. @type {Set<string>} */
     const written = new Set();
@@ -328,17 +313,17 @@ class Runner {
     const cleared = new Set();
     for (const { name, role, format, cleared: always } of program.arrays()) {
       const { host, bytes = shapes.bytes.get(name) ?? 0 } = taken.get(name) ?? {};
-      if (format) continue;
       const isNew = role === "temporary" || (role === "output" && !taken.has(name));
-      const isPlaced = role === "temporary" || host || (isNew && toHost);
-      if (always || (isNew && !written.has(name)) || (role === "temporary" && padded(bytes) !== bytes)) cleared.add(name);
+      if (!format && (always || (isNew && !written.has(name)) || (role === "temporary" && padded(bytes) !== bytes))) cleared.add(name);
+      if (role !== "temporary" && (format || !(host || (isNew && toHost)))) continue;
+      const form = format && `${format} ${[...(shapes.lengths.get(name) ?? [])].reverse()}`;
+      forms.set(form, (forms.get(form) ?? new Map()).set(name, padded(bytes)));
       const [first, last] = this.#lifetimes.get(name) ?? [0, 0];
-      if (isPlaced) sizes.set(name, padded(bytes));
       // What the host gives is there before the first step, and what it gets after the last one.
-      if (isPlaced && role !== "temporary") spans.set(name, [role === "output" ? first : -1, role === "input" ? last : program.steps.length]);
+      if (role !== "temporary") spans.set(name, [role === "output" ? first : -1, role === "input" ? last : program.steps.length]);
     }
-    shapes.place(sizes, spans);
-    return { shapes, cleared, launches: [], key: [], owned: [] };
+    const places = [...forms].map(([form, sizes]) => /** @type {Plan["places"][0]} */ ([form, ...share(sizes, spans)]));
+    return { shapes, cleared, places, launches: [], key: [], owned: [] };
   }
 
   /**
@@ -373,33 +358,32 @@ class Runner {
    * @param {(GPUBuffer | Image)[]} owned Receives what is destroyed after the call.
    * @param {boolean} toHost
    */
-  #resources({ taken }, { shapes }, memory, owned, toHost) {
+  #resources({ taken }, { shapes, places }, memory, owned, toHost) {
     const device = this.#device;
-    const buffers = memory.take(shapes.sizes);
-    const images = new Map([...shapes.images].map(([form, { format, shape, count }]) => [form, memory.images(format, shape, count)]));
+    const shared = new Map(places.flatMap(([form, numbers, sizes]) => {
+      const all = memory.take(form, sizes);
+      return [...numbers].map(([name, number]) => [name, /** @type {GPUBuffer | Image} */ (all[number])]);
+    }));
     /** @type {Map<string, Resource>} */
     const result = new Map();
     for (const declared of this.#program.arrays()) {
       const { name, role, format } = declared;
       const { host = null, binding, image, picture, extent } = taken.get(name) ?? {};
       const lengths = shapes.lengths.get(name) ?? [];
-      const number = shapes.numbers.get(name);
+      const place = shared.get(name);
       const bytes = host?.length ?? shapes.bytes.get(name) ?? 0;
       if (binding || image) result.set(name, /** @type {Resource} */ (binding ?? image));
       else if (role === "constant") result.set(name, this.#constant(name));
-      else if (format && role === "temporary") {
-        const found = images.get(`${format} ${lengths}`)?.[number ?? 0];
-        if (found) result.set(name, found);
-      } else if (format) {
+      else if (place instanceof Image) result.set(name, place);
+      else if (place) {
+        if (host && role !== "output") writeBytes(device, place, host.length ? host : new Uint8Array(256));
+        result.set(name, { buffer: place, offset: 0, size: padded(bytes) });
+      } else if (format && role !== "temporary") {
         const [height = 1, width = 1] = extent ?? (role === "output" ? lengths : valuesOf(name, declared.shape, shapes.values, this.#error).map(Number));
         const made = newImage(device, [width, height], format);
         if (role !== "output" || toHost || host) owned.push(made);
         if (role !== "output") writeImage(made, /** @type {any} */ (picture ?? host));
         result.set(name, made);
-      } else if (number !== undefined) {
-        const buffer = /** @type {GPUBuffer} */ (buffers[number]);
-        if (host && role !== "output") writeBytes(device, buffer, host.length ? host : new Uint8Array(256));
-        result.set(name, { buffer, offset: 0, size: padded(bytes) });
       } else if (role === "output") {
         const buffer = newBuffer(device, bytes, 0);
         result.set(name, { buffer, offset: 0, size: buffer.size });
@@ -510,7 +494,8 @@ class Runner {
         const size = unitOf({ type: given.type, texel: null });
         if (resource.size % size) throw this.#stepError(step, number, `${repr(name)} has ${resource.size} bytes, and each ${given.type} of '${given}' has ${size}`, name);
       }
-      const isEmpty = resource.size === 4 && shapes.isEmpty(/** @type {Declared} */ (this.#program.declared.get(name)));
+      const { shape } = /** @type {Declared} */ (this.#program.declared.get(name));
+      const isEmpty = resource.size === 4 && shape.some((length) => evaluate(length, shapes.values) === 0n);
       return isEmpty ? { ...resource, size: Math.max(4, Math.ceil(param.least / 4) * 4) } : resource;
     };
     const given = step.args.get(param.name);

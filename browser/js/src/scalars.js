@@ -66,38 +66,34 @@ function laneOf(code, bits, name) {
   if (code === 0 || code === 1) {
     const low = code === 0 ? -(2n ** BigInt(bits - 1 < 0 ? 0 : bits - 1)) : 0n;
     const high = code === 0 ? -low - 1n : 2n ** BigInt(bits) - 1n;
-    /** @type {Record<number, Put>} */
-    const puts = {
-      8: (view, at, value) => view.setUint8(at, Number(BigInt.asUintN(8, wholeOf(value, name, low, high)))),
-      16: (view, at, value) => view.setUint16(at, Number(BigInt.asUintN(16, wholeOf(value, name, low, high))), true),
-      32: (view, at, value) => view.setUint32(at, Number(BigInt.asUintN(32, wholeOf(value, name, low, high))), true),
-      64: (view, at, value) => view.setBigUint64(at, BigInt.asUintN(64, wholeOf(value, name, low, high)), true),
+    /** @type {Put} */
+    const put = (view, at, value) => {
+      const whole = BigInt.asUintN(bits, wholeOf(value, name, low, high));
+      for (let byte = 0; byte < bits / 8; byte++) view.setUint8(at + byte, Number((whole >> BigInt(8 * byte)) & 255n));
     };
-    const put = puts[bits];
-    return put ? { width: bits / 8, put } : null;
+    return [8, 16, 32, 64].includes(bits) ? { width: bits / 8, put } : null;
   }
-  if (code === 2 && bits === 32) {
-    return {
-      width: 4,
-      put(view, at, value) {
-        const number = realOf(value);
-        if (Number.isFinite(number) && !Number.isFinite(Math.fround(number))) throw new ConversionError(`${number} does not fit ${name}`);
-        view.setFloat32(at, number, true);
-      },
+  if (code === 2 && (bits === 32 || bits === 16)) {
+    /** @type {Put} */
+    const put = (view, at, value) => {
+      const number = realOf(value);
+      if (isTooLarge(number, name)) throw new ConversionError(`${number} does not fit ${name}`);
+      if (bits === 32) view.setFloat32(at, number, true);
+      else view.setUint16(at, halfOf(number), true);
     };
-  }
-  if (code === 2 && bits === 16) {
-    return {
-      width: 2,
-      put(view, at, value) {
-        const number = realOf(value);
-        const half = halfOf(number);
-        if (Number.isFinite(number) && (half & 0x7c00) === 0x7c00) throw new ConversionError(`${number} does not fit ${name}`);
-        view.setUint16(at, half, true);
-      },
-    };
+    return { width: bits / 8, put };
   }
   return null; // WGSL does not support the type
+}
+
+/**
+ * Whether a finite number is infinite as a float32 or a float16.
+ * @param {number} number
+ * @param {string} type
+ */
+export function isTooLarge(number, type) {
+  const isInfinite = type === "float32" ? !Number.isFinite(Math.fround(number)) : type === "float16" && (halfOf(number) & 0x7c00) === 0x7c00;
+  return isInfinite && Number.isFinite(number);
 }
 
 /**

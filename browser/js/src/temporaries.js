@@ -34,15 +34,16 @@ export function share(sizes, lifetimes) {
   return [numbers, totals];
 }
 
-/** The number of forms whose images are kept. */
+/** The number of forms that are kept. */
 const MOST_FORMS = 16;
 
-/** The buffers and the images that the calls of all programs on a device share: its queue is in order. */
+/**
+ * The buffers and the images that the calls of all programs on a device share: its queue is in order. By their form: "" for buffers, and
+ * the format and the size of images, as in "rgba8unorm 320,200".
+ */
 export class Memory {
-  /** The largest first. @type {GPUBuffer[]} */
-  #buffers = [];
-  /** @type {Map<string, Image[]>} */
-  #images = new Map();
+  /** @type {Map<string, (GPUBuffer | Image)[]>} */
+  #kept = new Map();
 
   /** @param {GPUDevice} device */
   constructor(device) {
@@ -50,43 +51,33 @@ export class Memory {
   }
 
   /**
-   * Return a buffer for each size, in descending order.
-   * @param {readonly number[]} sizes
+   * Return what arrays of a form share.
+   * @param {string} form
+   * @param {readonly number[]} sizes The bytes of each buffer, in descending order.
    */
-  take(sizes) {
+  take(form, sizes) {
+    const kept = this.#kept.get(form) ?? [];
+    this.#kept.set(form, kept);
+    const [format = "", shape = ""] = form.split(" ");
     sizes.forEach((size, place) => {
-      const known = this.#buffers[place];
-      if (known && known.size >= size) return;
+      const known = kept[place];
+      if (known && ("layers" in known || known.size >= size)) return;
       known?.destroy(); // first, so that both need not fit
-      this.#buffers[place] = newBuffer(this.device, size);
+      kept[place] = form ? newImage(this.device, shape.split(",").map(Number), format) : newBuffer(this.device, size);
     });
-    return this.#buffers.slice(0, sizes.length);
-  }
-
-  /**
-   * Return a number of images of a format and a size.
-   * @param {string} format
-   * @param {readonly number[]} shape
-   * @param {number} count
-   */
-  images(format, shape, count) {
-    const form = `${format} ${shape}`;
-    const kept = this.#images.get(form) ?? [];
-    this.#images.set(form, kept);
-    while (kept.length < count) kept.push(newImage(this.device, shape, format));
-    return kept.slice(0, count);
+    return kept.slice(0, sizes.length);
   }
 
   /** All buffers and images. */
   get all() {
-    return [...this.#buffers, ...[...this.#images.values()].flat()];
+    return [...this.#kept.values()].flat();
   }
 
-  /** Free the images after the queued work, if those of too many forms are kept. */
+  /** Free all after the queued work, if too many forms are kept. */
   trim() {
-    if (this.#images.size <= MOST_FORMS) return;
-    for (const image of [...this.#images.values()].flat()) image.destroy();
-    this.#images.clear();
+    if (this.#kept.size <= MOST_FORMS) return;
+    for (const each of this.all) each.destroy();
+    this.#kept.clear();
   }
 }
 
