@@ -460,6 +460,8 @@ def test_a_fault_is_written_to_standard_error(standin: StandinDriver, capfd: pyt
     launch(function, ((int(out), 7), (ctypes.c_void_p, ctypes.c_int)), block=(8, 1, 1))
     assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
     error = capfd.readouterr().err
-    assert error.startswith(f"devmod-simulators: add: write of 4 bytes at global address 0x{int(out) + 16:x} is out of bounds, kernel add, ")
+    assert error.startswith(
+        f"devmod-simulators: add: write of 4 bytes at global address 0x{int(out) + 16:x} is out of bounds, kernel add, "
+    )
     assert ", block (0, 0, 0), thread (4, 0, 0), kernel.cu:5, PTX line " in error
     standin.forget_failures()
