@@ -88,7 +88,7 @@ Examples:
 @click.option("--arch", default="sm_90", show_default=True, callback=_architectures, help="The architecture of the devices.")
 @click.option("--devices", default=1, show_default=True, type=click.IntRange(1, 8), help="The number of devices.")
 @click.option("--sanitize", is_flag=False, flag_value="", metavar="[=CHECKS]",
-              help="Check each kernel: bounds, align, free, race, sync, init, or some of them, separated by commas; leak if named.")  # fmt: skip
+              help="Check each kernel: bounds, align, free, race, sync, init, or some of them, with commas; leak if named.")  # fmt: skip
 @click.argument("program", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 @debug_option
 def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, ...]) -> None:
