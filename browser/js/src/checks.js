@@ -12,12 +12,22 @@ const MAX_INT64 = 2n ** 63n - 1n;
 
 /**
  * @param {unknown} value
+ * @param {string} subject With the verb, as in "the params of an interface are".
+ * @param {Refuse} refuse
+ * @returns {import("./msgpack.js").Value[]}
+ */
+export function listOf(value, subject, refuse) {
+  if (!Array.isArray(value)) throw refuse(`${subject} a list, not ${typeName(value)}`);
+  return value;
+}
+
+/**
+ * @param {unknown} value
  * @param {string} subject
  * @param {Refuse} refuse
  */
 export function readCounts(value, subject, refuse) {
-  if (!Array.isArray(value)) throw refuse(`${subject} is a list, not ${typeName(value)}`);
-  return value.map((each) => readCount(each, subject, refuse));
+  return listOf(value, `${subject} is`, refuse).map((each) => readCount(each, subject, refuse));
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { argument } from "./plan.js";
 import { padded } from "./device.js";
-import { bufferBinding, hostArray, imageBinding } from "./arguments.js";
+import { bufferBinding, hostArray, imageBinding, overlaps } from "./arguments.js";
 import { ArgumentError, listNames, repr } from "./errors.js";
 import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
@@ -206,8 +206,7 @@ function checkOverlaps(all, error) {
   }));
   places.forEach((two, number) => {
     for (const one of places.slice(0, number)) {
-      if (!one.memory || one.memory !== two.memory || (one.declared.role === "input" && two.declared.role === "input")) continue;
-      if (one.start >= two.start + two.size || two.start >= one.start + one.size) continue;
+      if (!overlaps(one, two) || (one.declared.role === "input" && two.declared.role === "input")) continue;
       const text = `overlaps the argument ${repr(one.declared.name)}, and the program writes to one of them; pass a copy of it`;
       throw error(`the argument ${repr(two.declared.name)} ${text}`, two.declared.name);
     }
@@ -218,7 +217,7 @@ function checkOverlaps(all, error) {
  * Return the values of the names in shapes, from the sizes of the arrays, the constants, and the lengths that the call gives.
  * @param {Program} program
  * @param {Arguments} args
- * @param {ReadonlyMap<string, readonly (number | bigint)[]>} constants The shapes of the constants.
+ * @param {ReadonlyMap<string, { shape: readonly (number | bigint)[] }>} constants
  * @param {Refuse} error
  */
 export function bindLengths(program, { taken, scalars, lengths }, constants, error) {
@@ -228,12 +227,8 @@ export function bindLengths(program, { taken, scalars, lengths }, constants, err
   const arrays = program.arrays("input", "update", "state").map((each) => /** @type {Taken} */ (taken.get(each.name)));
   /** The shapes that are known, of images and constants. @type {[Declared, readonly (number | bigint)[]][]} */
   const known = arrays.flatMap(({ declared, extent }) => (extent ? [[declared, extent]] : []));
-  for (const each of program.arrays("constant")) known.push([each, constants.get(each.name) ?? []]);
-  for (const [{ shape }, found] of known) {
-    shape.forEach((length, at) => {
-      if (typeof length === "string" && !values.has(length)) values.set(length, BigInt(found[at] ?? 0));
-    });
-  }
+  for (const each of program.arrays("constant")) known.push([each, constants.get(each.name)?.shape ?? []]);
+  for (const [{ shape }, found] of known) bindNames(shape, found, values);
   let open = arrays.filter(({ extent }) => !extent);
   for (let count = NaN; count !== open.length; ) {
     count = open.length;
@@ -250,6 +245,18 @@ export function bindLengths(program, { taken, scalars, lengths }, constants, err
   }
   for (const { declared, bytes, host, extent } of arrays) if (!extent) checkSize(declared, bytes, Boolean(host), valuesOf(declared.name, declared.shape, values, error), error);
   return values;
+}
+
+/**
+ * Give the unknown names in a shape their values.
+ * @param {readonly Expression[]} shape
+ * @param {readonly (number | bigint)[]} found
+ * @param {Map<string, bigint>} values
+ */
+export function bindNames(shape, found, values) {
+  shape.forEach((length, at) => {
+    if (typeof length === "string" && !values.has(length)) values.set(length, BigInt(found[at] ?? 0));
+  });
 }
 
 /**
