@@ -2,7 +2,7 @@
 
 import { chosenDevice, firstThatRuns } from "./device.js";
 import {
-  ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, describeError, quoteName,
+  ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, restated, quoteName,
 } from "./errors.js";
 import { KernelFunction } from "./function.js";
 import { sameBytes, sha256 } from "./head.js";
@@ -392,11 +392,8 @@ export class Module {
  * @param {string} name
  */
 function textOf(shader, name) {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(shader);
-  } catch (error) {
-    throw new FormatError(`the shader of the webgpu function ${repr(name)} is not UTF-8 text: ${describeError(error)}`, { kind: "webgpu", function: name });
-  }
+  const refuse = (/** @type {string} */ reason) => new FormatError(`the shader of the webgpu function ${repr(name)} is not UTF-8 text: ${reason}`, { kind: "webgpu", function: name });
+  return restated(() => new TextDecoder("utf-8", { fatal: true }).decode(shader), TypeError, refuse);
 }
 
 /** @param {string[]} parts */

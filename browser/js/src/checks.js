@@ -37,11 +37,14 @@ export function readCounts(value, subject, refuse) {
  */
 export function readType(type, subject, refuse) {
   if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
-  if (type && !parseDtype(type)) {
-    const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
-    throw refuse(`${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`);
-  }
+  if (type && !parseDtype(type)) throw refuse(notType(type));
   return type;
+}
+
+/** Return the sentence about a text that is no type. @param {string} type */
+export function notType(type) {
+  const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
+  return `${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`;
 }
 
 /** @param {unknown} value */

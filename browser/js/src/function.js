@@ -3,7 +3,7 @@
 import { bufferBinding, checkShared, checkTextures, hostArray, imageBinding, packBlocks, samplerBinding, shareHosts } from "./arguments.js";
 import { specialize } from "./constants.js";
 import { checkNotLost, chosenDevice, newBuffer, runGuarded, Usage, writeBytes } from "./device.js";
-import { DeviceNotFoundError, LaunchError } from "./errors.js";
+import { DeviceNotFoundError, LaunchError, restated } from "./errors.js";
 import { copied, encoded, prepared } from "./launch.js";
 import { checkLimits, compile, makePipeline, unmetNeeds } from "./pipeline.js";
 import { callError, label, launchedBlock, makePlan } from "./plan.js";
@@ -217,7 +217,7 @@ export class KernelFunction {
     const contents = new Map();
     plan.args.forEach((argument, number) => {
       const value = values[number];
-      try {
+      const read = () => {
         if (value instanceof BlockBytes) contents.set(argument.block, value.bytes);
         else if (argument.pack) scalars.set(argument, argument.pack(value));
         else if (argument.image) textures.set(argument, imageBinding(argument, value, this.device));
@@ -227,11 +227,8 @@ export class KernelFunction {
           if (binding) buffers.set(argument, binding);
           else given.push(hostArray(argument, value, bound, this.device));
         }
-      } catch (error) {
-        if (!(error instanceof ConversionError)) throw error;
-        const joined = argument.pack ? ":" : "";
-        throw callError(plan, `: ${label(argument)}${joined} ${error.message}`, argument);
-      }
+      };
+      restated(read, ConversionError, (reason) => callError(plan, `: ${label(argument)}${argument.pack ? ":" : ""} ${reason}`, argument));
     });
     const hosts = shareHosts(plan, given);
     checkShared(plan, buffers);

@@ -56,10 +56,11 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  */
 export function readInterface(map, refuse) {
   const { params = [], blocks = [], block = null, default_block = null, open_block = false, shared_memory = 0, needs = [], subgroup = null, ...extra } = map;
+  if (typeof open_block !== "boolean") throw refuse(`open_block is a boolean, not ${typeName(open_block)}`);
   return {
     params: listOf(params, "the params of an interface are", refuse).map((param) => readParam(param, refuse)),
     blocks: listOf(blocks, "the blocks of an interface are", refuse).map((entry) => readBlock(entry, refuse)),
-    openBlock: readBoolean(open_block, refuse),
+    openBlock: open_block,
     block: readThreads(block, "a fixed block of threads", 0, refuse),
     defaultBlock: readThreads(default_block, "a default block of threads", 1, refuse),
     sharedMemory: readCount(shared_memory, "the shared memory of an interface", refuse),
@@ -67,15 +68,6 @@ export function readInterface(map, refuse) {
     subgroup: subgroup === null ? null : readCount(subgroup, "the subgroup of an interface", refuse, 1),
     extra,
   };
-}
-
-/**
- * @param {Value} value
- * @param {Refuse} refuse
- */
-function readBoolean(value, refuse) {
-  if (typeof value !== "boolean") throw refuse(`open_block is a boolean, not ${typeName(value)}`);
-  return value;
 }
 
 /**

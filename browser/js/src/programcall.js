@@ -3,7 +3,7 @@
 import { argument } from "./plan.js";
 import { padded } from "./device.js";
 import { bufferBinding, hostArray, imageBinding, overlaps } from "./arguments.js";
-import { ArgumentError, listNames, repr } from "./errors.js";
+import { ArgumentError, listNames, repr, restated } from "./errors.js";
 import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
 import { isInteger, unitOf } from "./programs.js";
@@ -80,11 +80,8 @@ export function readArguments(program, args, device, bound, error) {
   for (const declared of program.arrays("input", "update", "output", "state")) {
     const value = given.get(declared.name);
     if (declared.role === "output" && (value === undefined || value === null)) continue;
-    try {
-      result.taken.set(declared.name, take(declared, value, device, bound));
-    } catch (problem) {
-      throw problem instanceof ConversionError ? error(`the argument ${repr(declared.name)} ${problem.message}`, declared.name) : problem;
-    }
+    const refuse = (/** @type {string} */ reason) => error(`the argument ${repr(declared.name)} ${reason}`, declared.name);
+    result.taken.set(declared.name, restated(() => take(declared, value, device, bound), ConversionError, refuse));
   }
   checkOverlaps([...result.taken.values()], error);
   return result;
@@ -154,13 +151,9 @@ function stateOf(states, named, error) {
  * @returns {number | bigint | boolean}
  */
 function readScalar({ name, type }, value, error) {
-  try {
-    (packerOf(type, 0) ?? realOf)(value);
-    if (isInteger(type)) return BigInt(/** @type {bigint} */ (value));
-    return type === "bool" ? Boolean(value) : rounded(type, realOf(value));
-  } catch (problem) {
-    throw problem instanceof ConversionError ? error(`the argument ${repr(name)}: ${problem.message}`, name) : problem;
-  }
+  restated(() => (packerOf(type, 0) ?? realOf)(value), ConversionError, (reason) => error(`the argument ${repr(name)}: ${reason}`, name));
+  if (isInteger(type)) return BigInt(/** @type {bigint} */ (value));
+  return type === "bool" ? Boolean(value) : rounded(type, realOf(value));
 }
 
 /**
@@ -286,11 +279,7 @@ function bindOne({ declared, bytes }, values, error) {
  * @param {Refuse} error
  */
 export function valuesOf(name, shape, values, error) {
-  try {
-    return shape.map((each) => evaluate(each, values));
-  } catch (problem) {
-    throw problem instanceof ExpressionError ? error(`the shape of ${repr(name)}: ${problem.message}`, name) : problem;
-  }
+  return restated(() => shape.map((each) => evaluate(each, values)), ExpressionError, (reason) => error(`the shape of ${repr(name)}: ${reason}`, name));
 }
 
 /**
@@ -341,16 +330,10 @@ export function checkSize(declared, bytes, exact, lengths, error) {
  */
 export function shapesOf(program, values, limits, error) {
   for (const [name, left, right] of program.requires) {
-    /** @type {[bigint, bigint]} */
-    let both;
-    try {
-      both = [evaluate(left, values), evaluate(right, values)];
-    } catch (problem) {
-      throw problem instanceof ExpressionError ? error(`requires: ${problem.message}`) : problem;
-    }
-    if (!COMPARISONS[name]?.(...both)) {
-      throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${both[0]} ${name} ${both[1]}`);
-    }
+    const number = (/** @type {Expression} */ side) => restated(() => evaluate(side, values), ExpressionError, (reason) => error(`requires: ${reason}`));
+    const [one, other] = [number(left), number(right)];
+    if (COMPARISONS[name]?.(one, other)) continue;
+    throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${one} ${name} ${other}`);
   }
   const measured = program.arrays("output", "temporary").map((array) => /** @type {const} */ ([array.name, measure(array, values, limits, error)]));
   return {

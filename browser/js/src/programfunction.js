@@ -1,7 +1,7 @@
 // A program on one device: its kernels are compiled, and each call is one pass over its steps.
 
 import { chosenDevice, firstThatRuns, newBuffer, padded, runGuarded, writeBytes } from "./device.js";
-import { DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, DevmodError } from "./errors.js";
+import { DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, restated, DevmodError } from "./errors.js";
 import { evaluate, ExpressionError, namesIn } from "./expressions.js";
 import { bindStep, KernelFunction } from "./function.js";
 import { Image, newImage, newSampler, writeImage } from "./images.js";
@@ -461,11 +461,7 @@ class Runner {
       const values = params.map((param) => this.#argument(step, number, param, read, plan.shapes, resources));
       const { grid, threads, block } = this.#dims(step, number, plan.shapes.values);
       const options = /** @type {any} */ ({ ...(grid && { grid }), ...(threads && { threads }), ...(block && { block }) });
-      try {
-        result.push(bindStep(f, values, options, plan.owned));
-      } catch (error) {
-        throw error instanceof DevmodError ? this.#ofStep(error, step, number, params) : error;
-      }
+      result.push(restated(() => bindStep(f, values, options, plan.owned), DevmodError, (_, error) => this.#ofStep(error, step, number, params)));
     });
     return result;
   }
@@ -517,11 +513,7 @@ class Runner {
    * @param {() => T} make
    */
   #number(step, number, make) {
-    try {
-      return make();
-    } catch (error) {
-      throw error instanceof ExpressionError ? this.#stepError(step, number, error.message) : error;
-    }
+    return restated(make, ExpressionError, (reason) => this.#stepError(step, number, reason));
   }
 
   /**
