@@ -1,7 +1,7 @@
 // The fields of an array in a form: its shape, and a fill, a file of raw numbers or an image.
 
 import { visible } from "./dom.js";
-import { argumentGroup, FieldError, fileField, labelled, lengthsIn, selection, textInput } from "./fields.js";
+import { argumentGroup, FieldError, fileField, fillFields, labelled, lengthsIn, lengthsOf, selection, textInput } from "./fields.js";
 import { elementOf, filled, fromFile, planesOf, unitOf } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out", "": "in and out" };
@@ -23,9 +23,6 @@ export function arrayField(param, known, changed) {
   const fills = element().opaque
     ? { zeros: "zeros", file: "a file of raw bytes" }
     : { zeros: "zeros", ones: "ones", range: "0, 1, 2, …", random: "random", file: "a file of raw numbers, or an image" };
-  const fill = labelled("Fill", selection(fills));
-  if (access === "r" && !element().opaque) fill.input.value = "random";
-  const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }), "floats from 0 to 1, integers from 0 to 255");
   const suggest = ({ shape: found }) => {
     if (countOf(shape.input.value) !== countOf(found.join(" "))) shape.input.value = found.join(" × ");
     changed();
@@ -33,34 +30,28 @@ export function arrayField(param, known, changed) {
   shape.input.addEventListener("input", changed);
   const decode = (file) => (param.isOpen !== undefined && file.type.startsWith("image/") ? planesOf(element(), file, lengthsIn(shape.input.value).map(Number), param.isOpen) : fromFile(element(), file));
   const file = fileField("File", {}, "little-endian; an image gives the shape", decode, suggest, () => types?.input.value);
-  const update = () => {
-    seed.element.hidden = fill.input.value !== "random";
-    file.element.hidden = fill.input.value !== "file";
-    shape.clear();
-  };
-  fill.input.addEventListener("change", update);
-  update();
+  const fill = fillFields(fills, access === "r" && !element().opaque ? "random" : "", "floats from 0 to 1, integers from 0 to 255", file, shape.clear);
   const read = async ({ limits }) => {
-    const lengths = readShape(shape);
+    const lengths = lengthsOf(shape, "expected a length such as 1024, or rows × columns such as 64 × 64");
     const count = lengths.reduce((product, length) => product * length, 1);
     const bytes = count * unitOf(element());
     const most = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
     if (bytes > most) throw new FieldError(shape, `takes ${bytes.toLocaleString("en")} bytes, but the limit of this device is ${most.toLocaleString("en")}`);
     if (bytes < least) throw new FieldError(shape, `takes ${bytes} bytes, and the kernel declares ${least}`);
-    if (fill.input.value === "file") {
+    if (fill.chosen() === "file") {
       const { data } = await file.load();
       if (data.byteLength !== bytes) throw new FieldError(shape, `takes ${bytes} bytes, and the file has ${data.byteLength}`);
       return { data: data.slice(), shape: lengths, element: element() };
     }
-    if (!/^\d{1,10}$/.test(seed.input.value.trim())) throw new FieldError(seed, "expected a whole number");
+    const seed = fill.seed();
     try {
-      return { data: filled(element(), count, fill.input.value, Number(seed.input.value)), shape: lengths, element: element() };
+      return { data: filled(element(), count, fill.chosen(), seed), shape: lengths, element: element() };
     } catch (error) {
       throw error instanceof RangeError ? new FieldError(shape, `takes ${bytes.toLocaleString("en")} bytes, which this browser cannot allocate`) : error;
     }
   };
   const structs = align ? `structs of ${unitOf(element())} bytes` : type;
-  const all = [types, shape, fill, seed, file].filter(Boolean);
+  const all = [types, shape, ...fill.fields].filter(Boolean);
   return {
     element: argumentGroup(name, `${structs ? `array of ${visible(structs)}` : "array"}, ${ACCESS[access]}`, all),
     fields: all,
@@ -69,13 +60,6 @@ export function arrayField(param, known, changed) {
     lengths: () => (least ? null : lengthsIn(shape.input.value).map(Number)),
     type: () => structs || types.input.value,
   };
-}
-
-/** Return the lengths of a shape: one number, or two or more with ×, x, * or a comma between them. */
-function readShape(field) {
-  const lengths = lengthsIn(field.input.value).map((word) => (/^\d{1,15}$/.test(word) ? Number(word) : NaN));
-  if (lengths.some(Number.isNaN)) throw new FieldError(field, "expected a length such as 1024, or rows × columns such as 64 × 64");
-  return lengths;
 }
 
 function countOf(text) {

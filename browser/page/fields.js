@@ -83,6 +83,36 @@ export function lengthsIn(text) {
   return text.trim().split(/\s*[×x*,;]\s*|\s+/i);
 }
 
+/**
+ * Return the lengths in a field. `fits` tells whether their number does.
+ * @param {string} expected
+ * @param {(count: number) => boolean} [fits]
+ */
+export function lengthsOf(field, expected, fits = () => true) {
+  const words = lengthsIn(field.input.value);
+  if (!fits(words.length) || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(field, expected);
+  return words.map(Number);
+}
+
+/** Return the fields of a fill: a choice, a seed for random numbers, and a file. `changed` is called with the choice. */
+export function fillFields(fills, chosen, hint, file, changed) {
+  const choice = labelled("Fill", selection(fills));
+  if (chosen) choice.input.value = chosen;
+  const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }), hint);
+  const update = () => {
+    seed.element.hidden = choice.input.value !== "random";
+    file.element.hidden = choice.input.value !== "file";
+    changed(choice.input.value);
+  };
+  choice.input.addEventListener("change", update);
+  update();
+  const readSeed = () => {
+    if (!/^\d{1,10}$/.test(seed.input.value.trim())) throw new FieldError(seed, "expected a whole number");
+    return Number(seed.input.value);
+  };
+  return { fields: [choice, seed, file], chosen: () => choice.input.value, seed: readSeed };
+}
+
 /** Return a function that replaces the suggested value of an input. A value that the user has entered stays. */
 export function suggestionOf(input) {
   let last = input.value;
@@ -204,15 +234,13 @@ function memberField(name, member, shape) {
 function bytesField(name, size) {
   const fill = selection({ zeros: "zeros", file: "a file of raw bytes" });
   const field = labelled(el("code", {}, brief(name, 80)), fill, `struct of ${size} bytes`);
-  const chosen = labelled("File", el("input", { type: "file" }));
-  chosen.element.hidden = true;
-  fill.addEventListener("change", () => (chosen.element.hidden = fill.value !== "file"));
-  const read = async () => {
-    if (fill.value === "zeros") return new Uint8Array(size);
-    const [file] = chosen.input.files;
-    if (!file) throw new FieldError(chosen, "choose a file");
-    if (file.size !== size) throw new FieldError(chosen, `${file.name} has ${file.size} bytes, and the struct has ${size}`);
+  const decode = async (file) => {
+    if (file.size !== size) throw new Error(`${file.name} has ${file.size} bytes, and the struct has ${size}`);
     return new Uint8Array(await file.arrayBuffer());
   };
+  const chosen = fileField("File", {}, "", decode, () => {});
+  chosen.element.hidden = true;
+  fill.addEventListener("change", () => (chosen.element.hidden = fill.value !== "file"));
+  const read = async () => (fill.value === "zeros" ? new Uint8Array(size) : chosen.load());
   return { element: el("div", { class: "fields" }, field.element, chosen.element), fields: [field, chosen], read };
 }

@@ -4,7 +4,7 @@ import { paramProblem } from "./devmod-webgpu/formats.js";
 import { unmetNeeds } from "./devmod-webgpu/pipeline.js";
 import { arrayField } from "./arrays.js";
 import { brief, el, visible } from "./dom.js";
-import { FieldError, labelled, lengthsIn, numberField, selection, structField, suggestionOf, textInput } from "./fields.js";
+import { FieldError, labelled, lengthsOf, numberField, selection, structField, suggestionOf, textInput } from "./fields.js";
 import { imageField, imageSize, samplerField } from "./images.js";
 import { resultOf } from "./results.js";
 import { runForm, timeOf } from "./runform.js";
@@ -146,10 +146,6 @@ function constantFields(listed) {
 function launchFields(block, suggested) {
   const choice = labelled("Given as", selection(block ? { threads: "threads", grid: "blocks" } : { grid: "blocks" }));
   const size = labelled("Number in x, y, z", textInput(block ? suggested : "1"), block ? `blocks of ${block.join(" × ")} threads` : "the shader fixes the block");
-  const read = () => {
-    const words = lengthsIn(size.input.value);
-    if (words.length > 3 || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(size, "expected a whole number, or up to three such as 64 × 64");
-    return { [choice.input.value]: words.map(Number) };
-  };
+  const read = () => ({ [choice.input.value]: lengthsOf(size, "expected a whole number, or up to three such as 64 × 64", (count) => count <= 3) });
   return { title: "Size of the launch", fields: [choice, size], read, resize: block ? suggestionOf(size.input) : () => {}, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
 }

@@ -3,7 +3,7 @@
 import { image as createImage, sampler as createSampler } from "./devmod-webgpu/index.js";
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { halfOf } from "./devmod-webgpu/scalars.js";
-import { argumentGroup, FieldError, fileField, labelled, lengthsIn, selection, suggestionOf, textInput } from "./fields.js";
+import { argumentGroup, FieldError, fileField, fillFields, labelled, lengthsOf, selection, suggestionOf, textInput } from "./fields.js";
 import { pixelsOf, randomNumbers } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out" };
@@ -32,30 +32,21 @@ export function imageField(param, suggest) {
   const last = { "3d": " × depth", "2d_array": " × layers" }[type] ?? "";
   const size = labelled("Size", textInput(imageSize(param).join(" × ")), type === "1d" ? "the width in texels" : `width × height${last} in texels`);
   const fills = { zeros: "zeros", gradient: "a gradient", random: "random", ...(type === "2d" ? { file: "a picture file" } : {}) };
-  const fill = labelled("Fill", selection(fills));
-  if (access !== "w") fill.input.value = "gradient";
-  const seed = labelled("Seed", textInput("1", { inputMode: "numeric" }));
   const file = fileField("Picture", { accept: "image/*" }, "it gives the size", (chosen) => pixelsOf(chosen), ({ width, height }) => suggest([width, height]));
-  const update = () => {
-    seed.element.hidden = fill.input.value !== "random";
-    file.element.hidden = fill.input.value !== "file";
-    size.element.hidden = fill.input.value === "file";
-  };
-  fill.input.addEventListener("change", update);
-  update();
+  const fill = fillFields(fills, access !== "w" ? "gradient" : "", "", file, (chosen) => (size.element.hidden = chosen === "file"));
   const suggestSize = suggestionOf(size.input);
   const resize = (lengths) => type === "2d" && suggestSize(lengths.join(" × "));
   const read = async (device) => {
-    const picture = fill.input.value === "file" ? await file.load() : null;
+    const picture = fill.chosen() === "file" ? await file.load() : null;
     const lengths = picture ? [picture.width, picture.height] : readSize(size, imageSize(param).length);
-    if (!/^\d{1,10}$/.test(seed.input.value.trim())) throw new FieldError(seed, "expected a whole number");
+    const seed = fill.seed();
     const layers = type === "2d_array" ? lengths.pop() : 0;
     let made = null;
     try {
       made = await createImage(lengths, format || formats.input.value, { layers, device });
       if (picture && made.format === "rgba8unorm") await made.copyFrom(picture);
-      else if (fill.input.value !== "zeros") {
-        const colour = picture ? colourOf(picture.data) : FILLS[fill.input.value](made, Number(seed.input.value));
+      else if (fill.chosen() !== "zeros") {
+        const colour = picture ? colourOf(picture.data) : FILLS[fill.chosen()](made, seed);
         await made.copyFrom(texels(made, colour));
       }
       return made;
@@ -65,7 +56,7 @@ export function imageField(param, suggest) {
       throw new FieldError(picture ? file : size, error.message);
     }
   };
-  const all = [formats, size, fill, seed, file].filter(Boolean);
+  const all = [formats, size, ...fill.fields].filter(Boolean);
   return {
     element: argumentGroup(name, `image ${type} of ${format || sample}, ${ACCESS[access]}`, all),
     fields: all,
@@ -88,11 +79,10 @@ export function samplerField({ name }) {
 }
 
 function readSize(field, count) {
-  const words = lengthsIn(field.input.value);
-  if (words.length !== count || !words.every((word) => /^\d{1,15}$/.test(word) && Number(word))) {
-    throw new FieldError(field, count === 1 ? "expected a width such as 1024" : `expected ${count} lengths such as ${new Array(count).fill(64).join(" × ")}`);
-  }
-  return words.map(Number);
+  const expected = count === 1 ? "expected a width such as 1024" : `expected ${count} lengths such as ${new Array(count).fill(64).join(" × ")}`;
+  const lengths = lengthsOf(field, expected, (found) => found === count);
+  if (lengths.includes(0)) throw new FieldError(field, expected);
+  return lengths;
 }
 
 // -- texels

@@ -2,10 +2,9 @@
 
 import { TextureUsage, Usage } from "./device.js";
 import { parseDtype, TYPED_ARRAYS } from "./dtypes.js";
-import { ArgumentError } from "./errors.js";
 import { IMAGE_FORMATS, isFilterable, VIEWS } from "./formats.js";
 import { Image, Sampler } from "./images.js";
-import { label } from "./plan.js";
+import { callError, label } from "./plan.js";
 import { describeValue, ConversionError, viewOf } from "./scalars.js";
 
 /** @import { Argument, Plan, Spot } from "./plan.js" */
@@ -126,11 +125,7 @@ export function checkTextures(plan, textures, problem) {
       ? `${label(image)} is an image of 32-bit floats; together they need the feature 'float32-filterable', which this device does not ` +
         "support; pass an image of 16-bit floats, or a nearest sampler"
       : `the shader reads an image with it that cannot be filtered: ${problem}`;
-    throw new ArgumentError(`${plan.description}: ${label(sampler)} is a linear sampler, and ${why}`, {
-      kind: "webgpu",
-      function: plan.name,
-      argument: sampler.name,
-    });
+    throw callError(plan, `: ${label(sampler)} is a linear sampler, and ${why}`, sampler);
   }
   return Boolean(sampler) || (!image && !problem);
 }
@@ -202,7 +197,7 @@ export function shareHosts(plan, given) {
   /** @type {Host[]} */
   const result = [];
   for (const host of given) {
-    const other = result.find(({ bytes }) => overlaps(bytes, host.bytes));
+    const other = result.find(({ bytes }) => overlaps(partOf(bytes), partOf(host.bytes)));
     if (!other) {
       result.push(host);
       continue;
@@ -231,9 +226,9 @@ export function checkShared(plan, buffers) {
   given.forEach(([second, { buffer, offset = 0, size = 0 }], number) => {
     for (const [first, other] of given.slice(0, number)) {
       if (other.buffer !== buffer || !(first.written || second.written)) continue;
-      const apart = offset >= (other.offset ?? 0) + (other.size ?? 0) || (other.offset ?? 0) >= offset + size;
       if (first.written !== second.written) throw twice(plan, second, first, "lies in the same GPUBuffer as", BOUND_ONCE);
-      if (!apart) throw twice(plan, second, first, "is the same memory as", BOUND_ONCE);
+      const part = { memory: other.buffer, start: other.offset ?? 0, size: other.size ?? 0 };
+      if (overlaps(part, { memory: buffer, start: offset, size })) throw twice(plan, second, first, "is the same memory as", BOUND_ONCE);
     }
   });
 }
@@ -246,19 +241,26 @@ export function checkShared(plan, buffers) {
  * @param {string} why
  */
 function twice(plan, second, first, how, why) {
-  return new ArgumentError(
-    `${plan.description}: ${label(second)} ${how} ${label(first)}, and the kernel may write to one of them: ${why}; pass a copy of it`,
-    { kind: "webgpu", argument: second.name || String(second.number + 1) },
-  );
+  return callError(plan, `: ${label(second)} ${how} ${label(first)}, and the kernel may write to one of them: ${why}; pass a copy of it`, second);
+}
+
+/** A part of a memory. @typedef {{ memory: object | null | undefined, start: number, size: number }} Part */
+
+/**
+ * @param {Part} one
+ * @param {Part} other
+ */
+export function overlaps(one, other) {
+  if (!one.memory || one.memory !== other.memory || !one.size || !other.size) return false;
+  return one.start < other.start + other.size && other.start < one.start + one.size;
 }
 
 /**
- * @param {Uint8Array} one
- * @param {Uint8Array} other
+ * @param {Uint8Array} bytes
+ * @returns {Part}
  */
-function overlaps(one, other) {
-  if (one.buffer !== other.buffer || !one.length || !other.length) return false;
-  return one.byteOffset < other.byteOffset + other.length && other.byteOffset < one.byteOffset + one.length;
+function partOf({ buffer, byteOffset, length }) {
+  return { memory: buffer, start: byteOffset, size: length };
 }
 
 /**

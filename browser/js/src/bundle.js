@@ -2,7 +2,7 @@
 
 import { chosenDevice, firstThatRuns } from "./device.js";
 import {
-  ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, describeError, quoteName,
+  ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, restated, quoteName,
 } from "./errors.js";
 import { KernelFunction } from "./function.js";
 import { sameBytes, sha256 } from "./head.js";
@@ -49,7 +49,7 @@ export async function open(from, options = {}) {
     const bundle = new Bundle(source, await Index.open(source));
     return bundle.listed ? bundle.readAll() : bundle;
   } catch (error) {
-    source.close();
+    source.close?.();
     throw error;
   }
 }
@@ -140,6 +140,7 @@ export class Bundle {
    */
   find(name) {
     if (typeof name !== "string") throw new ArgumentError(`expected the name of a function as a string, got ${describeValue(name)}`, { kind: "webgpu" });
+    const details = { kind: "webgpu", function: name };
     const candidates = this.#ordered.filter((module) => module.runs);
     const found = candidates.find((module) => module.functionNames.includes(name));
     if (found) return found;
@@ -148,16 +149,13 @@ export class Bundle {
       throw new NoModuleError(
         `${this.place} has no webgpu module, so none of its functions can run in a browser. It has: ${listed(present)}. ` +
           "Compile its sources for webgpu too (devmod compile … -t webgpu), and save both in one file with devmod.bundle",
-        { kind: "webgpu", function: name },
+        details,
       );
     }
     const others = this.modules.filter((module) => module.functionNames.includes(name)).map((module) => module.description);
     const elsewhere = others.length ? `. It exists for ${listed(others)}, which browsers cannot run` : "";
     const there = listNames(new Set(candidates.flatMap((module) => module.functionNames)));
-    throw new FunctionNotFoundError(`${this.place} has no webgpu function ${quoteName(name)}; there is: ${there}${elsewhere}`, {
-      kind: "webgpu",
-      function: name,
-    });
+    throw new FunctionNotFoundError(`${this.place} has no webgpu function ${quoteName(name)}; there is: ${there}${elsewhere}`, details);
   }
 
   /**
@@ -203,7 +201,7 @@ export class Bundle {
 
   /** Close the connection to a server without range requests. */
   close() {
-    this.#source.close();
+    this.#source.close?.();
   }
 }
 
@@ -277,38 +275,32 @@ export class Module {
 
   /** @returns {Promise<Uint8Array>} */
   #storedBytes() {
-    return kept(this.#kept, "bytes", () => this.#read());
+    if (this.offset === null) throw new FormatError(`a node of kind '${this.kind}' has no bytes of its own`, { kind: this.kind });
+    const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
+    const damage = "is damaged: its SHA-256 is not the one in the index. Nothing of it was used. Get the file again from where it came";
+    return kept(this.#kept, "bytes", () => this.#read(this.#entry, `the ${this.kind} module${names}`, damage));
   }
 
-  async #read() {
-    const { offset, size, digest, unpacked } = this.#entry;
-    if (offset === null) throw new FormatError(`a node of kind '${this.kind}' has no bytes of its own`, { kind: this.kind });
+  /**
+   * Return the bytes of a record, after a check of their digest.
+   * @param {Entry} entry
+   * @param {string} subject
+   * @param {string} damage What is wrong with other bytes.
+   */
+  async #read({ offset, size, digest, unpacked }, subject, damage) {
     const { place } = this.#source;
-    const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
-    const subject = `the ${this.kind} module${names}`;
-    if (unpacked !== null) throw this.#compressedError(`${place}: ${subject} is`);
-    const data = await this.#source.read(offset, size);
-    if (data.length < size) {
-      throw new FormatError(`${place} is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`, { kind: this.kind });
-    }
-    if (!sameBytes(await sha256(data), digest)) {
-      throw new FormatError(
-        `${place}: ${subject} is damaged: its SHA-256 is not the one in the index. ` +
-          "Nothing of it was used. Get the file again from where it came",
-        { kind: this.kind },
+    const fail = (/** @type {string} */ text) => new FormatError(`${place}${text}`, { kind: this.kind });
+    if (unpacked !== null) {
+      throw fail(
+        `: ${subject} ${damage.split(" ", 1)} compressed with zstd, which browsers cannot decompress. Write the file without compression: ` +
+          "devmod bundle kernels.devmod -o plain.devmod --compress none. HTTP compresses it on the way, if the page opens the whole " +
+          "response: await open(await (await fetch(url)).blob())",
       );
     }
+    const data = await this.#source.read(/** @type {number} */ (offset), size);
+    if (data.length < size) throw fail(` is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`);
+    if (!sameBytes(await sha256(data), digest)) throw fail(`: ${subject} ${damage}`);
     return data;
-  }
-
-  /** @param {string} subject */
-  #compressedError(subject) {
-    return new FormatError(
-      `${subject} compressed with zstd, which browsers cannot decompress. Write the file without compression: ` +
-        "devmod bundle kernels.devmod -o plain.devmod --compress none. HTTP compresses it on the way, if the page opens the whole " +
-        "response: await open(await (await fetch(url)).blob())",
-      { kind: this.kind },
-    );
   }
 
   /**
@@ -322,14 +314,9 @@ export class Module {
   async #readSources() {
     if (this.#entry.sources === null) return new Map();
     const blob = await this.#index.entry(this.#entry.sources, true);
-    const { place } = this.#source;
-    const subject = `${place}: the sources of the ${this.kind} module`;
-    if (blob.unpacked !== null) throw this.#compressedError(`${subject} are`);
-    const data = await this.#source.read(/** @type {number} */ (blob.offset), blob.size);
-    if (data.length < blob.size || !sameBytes(await sha256(data), blob.digest)) {
-      throw new FormatError(`${subject} are damaged: their SHA-256 is not the one in the index. Get the file again`, { kind: this.kind });
-    }
-    return readSources(data, subject, this.kind);
+    const subject = `the sources of the ${this.kind} module`;
+    const data = await this.#read(blob, subject, "are damaged: their SHA-256 is not the one in the index. Get the file again");
+    return readSources(data, `${this.#source.place}: ${subject}`, this.kind);
   }
 
   /**
@@ -386,20 +373,13 @@ export class Module {
     if (this.kind !== "webgpu") {
       throw new NoModuleError(`the ${this.kind} module cannot run in a browser: only webgpu modules can`, { kind: this.kind, function: name });
     }
-    const contents = /** @type {Contents} */ (await this.contents());
-    const info = contents.functions.get(name);
-    if (!info) {
-      throw new FunctionNotFoundError(`the webgpu module has no function ${quoteName(name)}; there is: ${listNames(contents.functions.keys())}`, {
-        kind: "webgpu",
-        function: name,
-      });
-    }
-    const shader = contents.shaders.get(name) ?? contents.shaders.get(info.name);
+    const { functions, shaders } = /** @type {Contents} */ (await this.contents());
+    const details = { kind: "webgpu", function: name };
+    const info = functions.get(name);
+    if (!info) throw new FunctionNotFoundError(`the webgpu module has no function ${quoteName(name)}; there is: ${listNames(functions.keys())}`, details);
+    const shader = shaders.get(name) ?? shaders.get(info.name);
     if (!shader) {
-      throw new FormatError(`the webgpu module has no shader for the function ${quoteName(name)}; there is: ${listNames(contents.shaders.keys())}`, {
-        kind: "webgpu",
-        function: name,
-      });
+      throw new FormatError(`the webgpu module has no shader for the function ${quoteName(name)}; there is: ${listNames(shaders.keys())}`, details);
     }
     let text = this.#texts.get(shader);
     if (text === undefined) this.#texts.set(shader, (text = textOf(shader, name)));
@@ -412,11 +392,8 @@ export class Module {
  * @param {string} name
  */
 function textOf(shader, name) {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(shader);
-  } catch (error) {
-    throw new FormatError(`the shader of the webgpu function ${repr(name)} is not UTF-8 text: ${describeError(error)}`, { kind: "webgpu", function: name });
-  }
+  const refuse = (/** @type {string} */ reason) => new FormatError(`the shader of the webgpu function ${repr(name)} is not UTF-8 text: ${reason}`, { kind: "webgpu", function: name });
+  return restated(() => new TextDecoder("utf-8", { fatal: true }).decode(shader), TypeError, refuse);
 }
 
 /** @param {string[]} parts */

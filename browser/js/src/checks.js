@@ -12,12 +12,22 @@ const MAX_INT64 = 2n ** 63n - 1n;
 
 /**
  * @param {unknown} value
+ * @param {string} subject With the verb, as in "the params of an interface are".
+ * @param {Refuse} refuse
+ * @returns {import("./msgpack.js").Value[]}
+ */
+export function listOf(value, subject, refuse) {
+  if (!Array.isArray(value)) throw refuse(`${subject} a list, not ${typeName(value)}`);
+  return value;
+}
+
+/**
+ * @param {unknown} value
  * @param {string} subject
  * @param {Refuse} refuse
  */
 export function readCounts(value, subject, refuse) {
-  if (!Array.isArray(value)) throw refuse(`${subject} is a list, not ${typeName(value)}`);
-  return value.map((each) => readCount(each, subject, refuse));
+  return listOf(value, `${subject} is`, refuse).map((each) => readCount(each, subject, refuse));
 }
 
 /**
@@ -27,11 +37,14 @@ export function readCounts(value, subject, refuse) {
  */
 export function readType(type, subject, refuse) {
   if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
-  if (type && !parseDtype(type)) {
-    const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
-    throw refuse(`${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`);
-  }
+  if (type && !parseDtype(type)) throw refuse(notType(type));
   return type;
+}
+
+/** Return the sentence about a text that is no type. @param {string} type */
+export function notType(type) {
+  const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
+  return `${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`;
 }
 
 /** @param {unknown} value */

@@ -1,7 +1,7 @@
 // Constants of a pipeline (WGSL's override), from the interface; see docs/calling.md.
 
 import { CONSTANT_TYPES } from "./dtypes.js";
-import { ArgumentError, FormatError, listNames, repr, quoteName } from "./errors.js";
+import { ArgumentError, FormatError, listNames, repr, restated, quoteName } from "./errors.js";
 import { isMap } from "./msgpack.js";
 import { packerOf, ConversionError } from "./scalars.js";
 
@@ -56,12 +56,9 @@ export function specialize(description, interface_, given, before = new Map()) {
     }
     const known = repr(constant.name || String(constant.id));
     if (now.has(position)) throw argumentError(`is given the constant ${known} twice, by its name and by its number`);
-    try {
-      packerOf(constant.type, 0)?.(value);
-      if (!Number.isFinite(Number(value))) throw new ConversionError(`${value} is not finite, expected a finite number`);
-    } catch (error) {
-      throw error instanceof ConversionError ? argumentError(`cannot take the constant ${known}: ${error.message}`) : error;
-    }
+    const refuse = (/** @type {string} */ reason) => argumentError(`cannot take the constant ${known}: ${reason}`);
+    restated(() => packerOf(constant.type, 0)?.(value), ConversionError, refuse);
+    if (!Number.isFinite(Number(value))) throw refuse(`${value} is not finite, expected a finite number`);
     now.set(position, Number(value));
   }
   const found = new Map([...before, ...now]);

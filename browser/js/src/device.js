@@ -11,26 +11,11 @@ export const COMPUTE_STAGE = 0x04;
 
 /** The limits that are requested at the adapter's maximum. The defaults of WebGPU are small. */
 const LIMITS = /** @type {const} */ ([
-  "maxBindGroups",
-  "maxBindingsPerBindGroup",
-  "maxStorageBuffersPerShaderStage",
-  "maxUniformBuffersPerShaderStage",
-  "maxSampledTexturesPerShaderStage",
-  "maxStorageTexturesPerShaderStage",
-  "maxSamplersPerShaderStage",
-  "maxTextureDimension1D",
-  "maxTextureDimension2D",
-  "maxTextureDimension3D",
-  "maxTextureArrayLayers",
-  "maxUniformBufferBindingSize",
-  "maxStorageBufferBindingSize",
-  "maxBufferSize",
-  "maxComputeWorkgroupStorageSize",
-  "maxComputeInvocationsPerWorkgroup",
-  "maxComputeWorkgroupSizeX",
-  "maxComputeWorkgroupSizeY",
-  "maxComputeWorkgroupSizeZ",
-  "maxComputeWorkgroupsPerDimension",
+  "maxBindGroups", "maxBindingsPerBindGroup", "maxStorageBuffersPerShaderStage", "maxUniformBuffersPerShaderStage",
+  "maxSampledTexturesPerShaderStage", "maxStorageTexturesPerShaderStage", "maxSamplersPerShaderStage", "maxTextureDimension1D",
+  "maxTextureDimension2D", "maxTextureDimension3D", "maxTextureArrayLayers", "maxUniformBufferBindingSize", "maxStorageBufferBindingSize",
+  "maxBufferSize", "maxComputeWorkgroupStorageSize", "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY", "maxComputeWorkgroupSizeZ", "maxComputeWorkgroupsPerDimension",
 ]);
 /** The features that kernels use. */
 const FEATURES = /** @type {GPUFeatureName[]} */ ([

@@ -34,28 +34,12 @@ export function dtypeName({ code, bits, lanes }) {
   return lanes === 1 ? name : `${name}x${lanes}`;
 }
 
-/** The parsed types. Names come from untrusted files, so the size is bounded. @type {Map<string, DType | null>} */
-const parsed = new Map();
-
 /**
  * Parse a name as `dtypeName` writes it. Return null if it names no type.
  * @param {string} text
  * @returns {DType | null}
  */
 export function parseDtype(text) {
-  let found = parsed.get(text);
-  if (found === undefined) {
-    found = parse(text);
-    if (parsed.size < 4096) parsed.set(text, found);
-  }
-  return found;
-}
-
-/**
- * @param {string} text
- * @returns {DType | null}
- */
-function parse(text) {
   const split = /^(.+)x(0|[1-9]\d{0,4})$/.exec(text);
   if (split && split[1] !== "comple" && split[2] !== "1" && Number(split[2]) <= 0xffff) {
     const one = parseOne(/** @type {string} */ (split[1]));

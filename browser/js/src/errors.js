@@ -127,6 +127,23 @@ export function listNames(names) {
 }
 
 /**
+ * Return what `make` returns. Of its errors, those of a class are thrown as another error, which has their text as its reason.
+ * @template T
+ * @template {Error} E
+ * @param {() => T} make
+ * @param {new (...given: any[]) => E} Type
+ * @param {(reason: string, error: E) => Error} refuse
+ * @returns {T}
+ */
+export function restated(make, Type, refuse) {
+  try {
+    return make();
+  } catch (error) {
+    throw error instanceof Type ? refuse(error.message, error) : error;
+  }
+}
+
+/**
  * Return the message of an error on one line.
  * @param {unknown} error
  */

@@ -3,10 +3,10 @@
 import { bufferBinding, checkShared, checkTextures, hostArray, imageBinding, packBlocks, samplerBinding, shareHosts } from "./arguments.js";
 import { specialize } from "./constants.js";
 import { checkNotLost, chosenDevice, newBuffer, runGuarded, Usage, writeBytes } from "./device.js";
-import { ArgumentError, DeviceNotFoundError, LaunchError } from "./errors.js";
+import { DeviceNotFoundError, LaunchError, restated } from "./errors.js";
 import { copied, encoded, prepared } from "./launch.js";
 import { checkLimits, compile, makePipeline, unmetNeeds } from "./pipeline.js";
-import { label, launchedBlock, makePlan } from "./plan.js";
+import { callError, label, launchedBlock, makePlan } from "./plan.js";
 import { readConfig, readShape } from "./shape.js";
 import { BlockBytes } from "./records.js";
 import { ConversionError } from "./scalars.js";
@@ -116,7 +116,7 @@ export class KernelFunction {
     const block = launchedBlock(plan.description, text, info.name, known);
     const device = await chosenDevice(on, plan.description);
     const unmet = unmetNeeds(info.interface, device);
-    if (unmet) throw new DeviceNotFoundError(`${plan.description} ${unmet}`, { kind: "webgpu", function: name });
+    if (unmet) throw callError(plan, unmet, "", DeviceNotFoundError);
     checkLimits(device, plan, block, info.interface?.extra.features);
     const made = { text, compiled, block, ready: null, ...ofConstants };
     if (made.missing.length) return new KernelFunction(info, device, plan, made);
@@ -202,10 +202,7 @@ export class KernelFunction {
     checkNotLost(this.device, plan.description);
     if (this.#made.missing.length) {
       const set = this.#made.missing.map((each) => `${each}: …`).join(", ");
-      throw new LaunchError(`${plan.description} has constants without a value; set them: await f.specialize({ ${set} })`, {
-        kind: "webgpu",
-        function: this.name,
-      });
+      throw callError(plan, `has constants without a value; set them: await f.specialize({ ${set} })`, "", LaunchError);
     }
     const { values, shape } = readShape(plan, args, options, this.#made.block, this.device.limits.maxComputeWorkgroupsPerDimension);
     /** @type {Host[]} */
@@ -220,7 +217,7 @@ export class KernelFunction {
     const contents = new Map();
     plan.args.forEach((argument, number) => {
       const value = values[number];
-      try {
+      const read = () => {
         if (value instanceof BlockBytes) contents.set(argument.block, value.bytes);
         else if (argument.pack) scalars.set(argument, argument.pack(value));
         else if (argument.image) textures.set(argument, imageBinding(argument, value, this.device));
@@ -230,15 +227,8 @@ export class KernelFunction {
           if (binding) buffers.set(argument, binding);
           else given.push(hostArray(argument, value, bound, this.device));
         }
-      } catch (error) {
-        if (!(error instanceof ConversionError)) throw error;
-        const joined = argument.pack ? ":" : "";
-        throw new ArgumentError(`${plan.description}: ${label(argument)}${joined} ${error.message}`, {
-          kind: "webgpu",
-          function: this.name,
-          argument: argument.name || String(argument.number + 1),
-        });
-      }
+      };
+      restated(read, ConversionError, (reason) => callError(plan, `: ${label(argument)}${argument.pack ? ":" : ""} ${reason}`, argument));
     });
     const hosts = shareHosts(plan, given);
     checkShared(plan, buffers);

@@ -256,7 +256,7 @@ function readEntry(reader, subject, isSources) {
     else if (key === "imports") result.imports = readNumbers(reader);
     else if (key === "functions") result.functions = reader.readList(() => reader.readStr());
     else if (key === "origin") result.origin = readOrigin(reader);
-    else if (key === "repeats") result.repeats = readRepeats(reader);
+    else if (key === "repeats") result.repeats = reader.readList(() => reader.readList(() => BigInt(reader.readBig(0, MAX_INT64))));
     else if (key === "rank" || key === "sources") result[key] = reader.readInt(0, MAX_NUMBER);
     else reader.readValue();
   });
@@ -283,11 +283,6 @@ function readUnpacked(reader) {
     if (reader.readBin().length === 32) return size;
   }
   throw reader.error("expected an array of a size and a SHA-256", start);
-}
-
-/** @param {Reader} reader */
-function readRepeats(reader) {
-  return reader.readList(() => reader.readList(() => BigInt(reader.readBig(0, MAX_INT64))));
 }
 
 /** @param {Reader} reader */

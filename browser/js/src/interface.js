@@ -1,6 +1,6 @@
 // The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/golden/bad).
 
-import { isCount, readCount, readType, show, typeName } from "./checks.js";
+import { isCount, listOf, readCount, readType, show, typeName } from "./checks.js";
 import { isMap } from "./msgpack.js";
 import { checkMembers, readMember } from "./members.js";
 import { parseDtype } from "./dtypes.js";
@@ -56,29 +56,18 @@ const SAMPLES = /** @type {readonly unknown[]} */ (["", "float", "int", "uint"])
  */
 export function readInterface(map, refuse) {
   const { params = [], blocks = [], block = null, default_block = null, open_block = false, shared_memory = 0, needs = [], subgroup = null, ...extra } = map;
-  if (!Array.isArray(params)) throw refuse(`the params of an interface are a list, not ${typeName(params)}`);
-  if (!Array.isArray(blocks)) throw refuse(`the blocks of an interface are a list, not ${typeName(blocks)}`);
-  if (!Array.isArray(needs)) throw refuse(`the needs of an interface are a list, not ${typeName(needs)}`);
+  if (typeof open_block !== "boolean") throw refuse(`open_block is a boolean, not ${typeName(open_block)}`);
   return {
-    params: params.map((param) => readParam(param, refuse)),
-    blocks: blocks.map((entry) => readBlock(entry, refuse)),
-    openBlock: readBoolean(open_block, refuse),
+    params: listOf(params, "the params of an interface are", refuse).map((param) => readParam(param, refuse)),
+    blocks: listOf(blocks, "the blocks of an interface are", refuse).map((entry) => readBlock(entry, refuse)),
+    openBlock: open_block,
     block: readThreads(block, "a fixed block of threads", 0, refuse),
     defaultBlock: readThreads(default_block, "a default block of threads", 1, refuse),
     sharedMemory: readCount(shared_memory, "the shared memory of an interface", refuse),
-    needs: readNames(needs, refuse),
+    needs: readNames(listOf(needs, "the needs of an interface are", refuse), refuse),
     subgroup: subgroup === null ? null : readCount(subgroup, "the subgroup of an interface", refuse, 1),
     extra,
   };
-}
-
-/**
- * @param {Value} value
- * @param {Refuse} refuse
- */
-function readBoolean(value, refuse) {
-  if (typeof value !== "boolean") throw refuse(`open_block is a boolean, not ${typeName(value)}`);
-  return value;
 }
 
 /**
@@ -114,9 +103,9 @@ function readParam(value, refuse) {
   const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0, ...others } = value;
   const { format = "", sample = "", pack = [], ...extra } = others;
   const subject = `the parameter ${show(name)}`;
-  if (!Array.isArray(members)) throw refuse(`the members of ${subject} are a list, not ${typeName(members)}`);
+  const inner = listOf(members, `the members of ${subject} are`, refuse);
   if (known !== null) readDefault(known, subject, refuse);
-  if (!Array.isArray(pack)) throw refuse(`the values of ${subject} are a list, not ${typeName(pack)}`);
+  const packed = listOf(pack, `the values of ${subject} are`, refuse);
   if (typeof name !== "string") throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
   if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
     throw refuse(`${subject} has the kind ${show(kind)}; a kind is one of ${PARAM_KINDS.join(", ")}`);
@@ -138,17 +127,17 @@ function readParam(value, refuse) {
     access: /** @type {Param["access"]} */ (access),
     align: readCount(align, `the alignment of ${subject}`, refuse),
     size: readCount(size, `the size of ${subject}`, refuse),
-    members: members.map((each) => readMember(each, 0, refuse)),
+    members: inner.map((each) => readMember(each, 0, refuse)),
     least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
     format: String(format),
     sample: /** @type {Param["sample"]} */ (sample),
-    pack: /** @type {string[]} */ (pack),
+    pack: /** @type {string[]} */ (packed),
     extra,
   };
-  if (members.length && kind !== "buffer" && kind !== "scalar" && kind !== "uniform") {
+  if (inner.length && kind !== "buffer" && kind !== "scalar" && kind !== "uniform") {
     throw refuse(`${subject} is of kind ${kind} and has members; only a buffer, a scalar or a uniform has members`);
   }
-  if (members.length) {
+  if (inner.length) {
     const { code, bits, lanes } = parseDtype(result.type) ?? {};
     if (code !== 1 || bits !== 8) throw refuse(`${subject} has members and the type ${show(type)}; the type of a struct of N bytes is 'uint8xN'`);
     checkMembers(result.members, Number(lanes), subject, refuse);
@@ -159,7 +148,7 @@ function readParam(value, refuse) {
     const expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar";
     throw refuse(`${subject} has an invalid default: expected ${expected}, got ${text} for ${kind}`);
   }
-  if (pack.length && (kind !== "buffer" || !isPack(pack))) {
+  if (packed.length && (kind !== "buffer" || !isPack(packed))) {
     const text = show(pack);
     const expected = "a buffer with 'ptr:handle' and different values such as 'count:uint64', 'shape0:int32', 'stride0:int64'";
     throw refuse(`${subject} of kind ${kind} has the pack ${text.length <= 60 ? text : `${text.slice(0, 59)}…`}; expected ${expected}`);

@@ -1,6 +1,6 @@
 // The members of structs that are passed by value: their map in the interface, and the rules of their layout. docs/formats.md has both.
 
-import { readCount, readCounts, readType, typeName } from "./checks.js";
+import { listOf, readCount, readCounts, readType, typeName } from "./checks.js";
 import { parseDtype } from "./dtypes.js";
 import { quoteName, repr } from "./errors.js";
 import { isMap } from "./msgpack.js";
@@ -36,8 +36,7 @@ export function readMember(value, depth, refuse) {
   if (!isMap(value)) throw refuse(`a member is a map with string keys, not ${typeName(value)}`);
   for (const key of ["name", "offset"]) if (!(key in value)) throw refuse(`a member has no '${key}'`);
   const { name, offset, type = "", members = [], size = 0, shape = [], strides = [] } = value;
-  if (!Array.isArray(members)) throw refuse(`the members of a member are a list, not ${typeName(members)}`);
-  const inner = members.map((each) => readMember(each, depth + 1, refuse));
+  const inner = listOf(members, "the members of a member are", refuse).map((each) => readMember(each, depth + 1, refuse));
   if (typeof name !== "string") throw refuse(`a member's name is a string, not ${typeName(name)}`);
   const subject = `the member ${repr(name)}`;
   if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);

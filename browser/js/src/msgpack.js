@@ -20,17 +20,18 @@ const BYTES_A_CONTAINER = 8;
 const MAX_KNOWN = 4;
 
 /**
- * The types with a length: the first byte of the short form, the greatest length in it, and the bytes of the length by the first byte.
- * @typedef {{ name: string, first: number, most: number, sizes: Record<number, number> }} Form
+ * The types with a length: the first byte of the short form, the greatest length in it, the bytes of the length by the first byte,
+ * and the least bytes of an item; 0 if the length is in bytes.
+ * @typedef {{ name: string, first: number, most: number, sizes: Record<number, number>, least: number }} Form
  */
 /** @type {Form} */
-const STRING = { name: "a string", first: 0xa0, most: 0x1f, sizes: { 0xd9: 1, 0xda: 2, 0xdb: 4 } };
+const STRING = { name: "a string", first: 0xa0, most: 0x1f, sizes: { 0xd9: 1, 0xda: 2, 0xdb: 4 }, least: 0 };
 /** @type {Form} */
-const BINARY = { name: "a binary", first: 0x100, most: -1, sizes: { 0xc4: 1, 0xc5: 2, 0xc6: 4 } };
+const BINARY = { name: "a binary", first: 0x100, most: -1, sizes: { 0xc4: 1, 0xc5: 2, 0xc6: 4 }, least: 0 };
 /** @type {Form} */
-const ARRAY = { name: "an array", first: 0x90, most: 0x0f, sizes: { 0xdc: 2, 0xdd: 4 } };
+const ARRAY = { name: "an array", first: 0x90, most: 0x0f, sizes: { 0xdc: 2, 0xdd: 4 }, least: 1 };
 /** @type {Form} */
-const MAP = { name: "a map", first: 0x80, most: 0x0f, sizes: { 0xde: 2, 0xdf: 4 } };
+const MAP = { name: "a map", first: 0x80, most: 0x0f, sizes: { 0xde: 2, 0xdf: 4 }, least: 2 };
 /** @type {Record<number, [number, boolean]>} */
 const INT = {
   0xcc: [1, false], 0xcd: [2, false], 0xce: [4, false], 0xcf: [8, false],
@@ -102,21 +103,24 @@ export class Reader {
 
   /** Read the number of items of an array. The items follow. */
   readArray() {
-    return this.#items(this.#lengthOf(ARRAY), 1);
+    return this.#lengthOf(ARRAY);
   }
 
   /** Read the number of pairs of a map. The pairs follow: each a `readKey` and a value. */
   readMap() {
-    return this.#items(this.#lengthOf(MAP), 2);
+    return this.#lengthOf(MAP);
   }
 
   /** @param {Form} form */
-  #lengthOf({ name, first, most, sizes }) {
+  #lengthOf({ name, first, most, sizes, least }) {
     const mark = this.#mark();
-    if (mark >= first && mark <= first + most) return mark - first;
+    const isShort = mark >= first && mark <= first + most;
     const size = sizes[mark];
-    if (size === undefined) throw this.#mistyped(name, mark);
-    return Number(this.#number(size, false));
+    if (!isShort && size === undefined) throw this.#mistyped(name, mark);
+    const length = isShort ? mark - first : Number(this.#number(size ?? 0, false));
+    const left = this.data.length - this.at;
+    if (length * least > left) throw this.error(`a count of ${length}, and ${left} bytes are left`);
+    return length;
   }
 
   /**
@@ -217,7 +221,8 @@ export class Reader {
         return this.readBin().slice();
       case "a float":
         this.#mark();
-        return this.#float(mark === 0xca ? 4 : 8);
+        this.take(mark === 0xca ? 4 : 8);
+        return mark === 0xca ? this.#view.getFloat32(this.at - 4) : this.#view.getFloat64(this.at - 8);
       case "nil":
       case "a boolean":
         this.#mark();
@@ -324,13 +329,6 @@ export class Reader {
   }
 
   /** @param {number} size */
-  #float(size) {
-    const at = this.at;
-    this.take(size);
-    return size === 4 ? this.#view.getFloat32(at) : this.#view.getFloat64(at);
-  }
-
-  /** @param {number} size */
   #text(size) {
     const start = this.at;
     const bytes = this.take(size);
@@ -350,17 +348,6 @@ export class Reader {
     } catch {
       throw this.error("a string is not UTF-8", start + validPrefix(bytes));
     }
-  }
-
-  /**
-   * Check `count` against the remaining bytes: an item takes at least `size` bytes.
-   * @param {number} count
-   * @param {number} size
-   */
-  #items(count, size) {
-    const left = this.data.length - this.at;
-    if (count * size > left) throw this.error(`a count of ${count}, and ${left} bytes are left`);
-    return count;
   }
 
   /**

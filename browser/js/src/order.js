@@ -1,8 +1,8 @@
 // The order of a call's arguments: an array has them by position, a record by name. A record in it has those of a block. The messages are those of devmod in Python.
 
-import { ArgumentError, listNames, repr } from "./errors.js";
+import { listNames, repr, restated } from "./errors.js";
 import { didYouMean } from "./near.js";
-import { label, signature } from "./plan.js";
+import { callError, label, signature } from "./plan.js";
 import { BlockBytes } from "./records.js";
 import { ConversionError, describeValue, isRecord } from "./scalars.js";
 
@@ -55,13 +55,10 @@ export function arrange(plan, given) {
  * @param {unknown} value
  */
 function blockOf(plan, name, record, value) {
-  try {
-    return new BlockBytes(record.pack(value));
-  } catch (error) {
-    if (!(error instanceof ConversionError)) throw error;
-    const [member] = error.path.slice(name.length + 1).split(/[.[]/, 1);
-    throw callError(plan, `got an invalid record ${name}: ${error.message}`, member || name);
-  }
+  return restated(() => new BlockBytes(record.pack(value)), ConversionError, (reason, { path }) => {
+    const [member] = path.slice(name.length + 1).split(/[.[]/, 1);
+    return callError(plan, `got an invalid record ${name}: ${reason}`, member || name);
+  });
 }
 
 /**
@@ -121,14 +118,4 @@ function wrongCount(plan, count) {
   const tags = plan.launch.map(({ tag }) => tag).join(", ");
   const behind = tags ? `; its launch values (${tags}) may follow them` : "";
   return `takes ${countText(plan)}${behind}; ${count} ${count === 1 ? "was" : "were"} given`;
-}
-
-/**
- * Return the error for a wrong call.
- * @param {Plan} plan
- * @param {string} text
- * @param {string} [argument]
- */
-export function callError(plan, text, argument = "") {
-  return new ArgumentError(`${plan.description} ${text}`, { kind: "webgpu", function: plan.name, argument });
 }

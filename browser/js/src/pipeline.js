@@ -4,7 +4,7 @@ import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./
 import { CompileError, DeviceNotFoundError, DevmodError, LaunchError, describeError, quoteName } from "./errors.js";
 import { storageFeature, VIEWS } from "./formats.js";
 import { kept } from "./kept.js";
-import { label } from "./plan.js";
+import { callError, label } from "./plan.js";
 
 /** @import { Interface } from "./interface.js" */
 /** @import { Argument, Plan, Spot } from "./plan.js" */
@@ -47,14 +47,12 @@ export function unmetNeeds(interface_, device) {
 export function checkLimits(device, plan, block, features) {
   const lacking = Array.isArray(features) ? features.find((name) => typeof name === "string" && !device.features.has(name)) : undefined;
   if (lacking !== undefined) {
-    throw new DeviceNotFoundError(`${plan.description} needs the feature ${quoteName(lacking)}, which this device does not support`, { kind: "webgpu" });
+    throw callError(plan, `needs the feature ${quoteName(lacking)}, which this device does not support`, "", DeviceNotFoundError);
   }
   const { limits } = device;
   const beyond = (/** @type {string} */ what, /** @type {number} */ count, /** @type {keyof GPUSupportedLimits & string} */ limit) => {
     const most = Number(limits[limit]);
-    if (count > most) {
-      throw new DeviceNotFoundError(`${plan.description} ${what}, but the limit of this device is ${most} (${limit})`, { kind: "webgpu" });
-    }
+    if (count > most) throw callError(plan, `${what}, but the limit of this device is ${most} (${limit})`, "", DeviceNotFoundError);
   };
   const spots = [...plan.args.flatMap(({ spot }) => (spot ? [spot] : [])), ...plan.blocks.map(({ spot }) => spot)];
   const groups = Math.max(0, ...spots.map(({ group }) => group + 1));
@@ -95,11 +93,7 @@ function checkStorage({ features }, plan, argument) {
   const { format, access } = argument.image ?? { format: "", access: "r" };
   if (!format) return;
   const failure = (/** @type {string} */ why) =>
-    new DeviceNotFoundError(`${plan.description}: ${label(argument)} is a storage image of ${format} with the access ${access}, which ${why}`, {
-      kind: "webgpu",
-      function: plan.name,
-      argument: argument.name,
-    });
+    callError(plan, `: ${label(argument)} is a storage image of ${format} with the access ${access}, which ${why}`, argument, DeviceNotFoundError);
   const feature = storageFeature(format, access);
   if (feature === null) throw failure("WebGPU does not support");
   if (feature && !features.has(feature)) throw failure(`needs the feature '${feature}', and this device does not support it`);

@@ -1,6 +1,6 @@
 // The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/calling.md).
 
-import { FormatError, LaunchError, quoteName, repr } from "./errors.js";
+import { ArgumentError, FormatError, LaunchError, quoteName, repr } from "./errors.js";
 import { paramProblem } from "./formats.js";
 import { checkMembers, isValue } from "./members.js";
 import { recordPacker } from "./records.js";
@@ -193,9 +193,7 @@ function byOrder(description, info, text) {
     result.kind = "scalar";
     result.pack = packer(subject, type, 0, "", []);
     if (widthOf(type) !== 4) {
-      throw new LaunchError(`${subject} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, {
-        kind: "webgpu",
-      });
+      throw new LaunchError(`${subject} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, { kind: "webgpu" });
     }
     result.offset = 4 * scalars;
     scalars += 1;
@@ -257,6 +255,18 @@ export function argument(given) {
  */
 export function label({ number, name }) {
   return `argument ${number + 1}${name ? ` ${repr(name)}` : ""}`;
+}
+
+/**
+ * Return the error for a wrong call.
+ * @param {Pick<Plan, "name" | "description">} plan
+ * @param {string} text What follows the function; with a colon at its start, it is a sentence of its own.
+ * @param {Pick<Argument, "number" | "name"> | string} [argument]
+ * @param {typeof ArgumentError} [Type] The class of the error.
+ */
+export function callError({ name, description }, text, argument = "", Type = ArgumentError) {
+  const key = typeof argument === "string" ? argument : argument.name || String(argument.number + 1);
+  return new Type(`${description}${text.startsWith(":") ? "" : " "}${text}`, { kind: "webgpu", function: name, argument: key });
 }
 
 /**

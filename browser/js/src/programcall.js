@@ -2,8 +2,8 @@
 
 import { argument } from "./plan.js";
 import { padded } from "./device.js";
-import { bufferBinding, hostArray, imageBinding } from "./arguments.js";
-import { ArgumentError, listNames, repr } from "./errors.js";
+import { bufferBinding, hostArray, imageBinding, overlaps } from "./arguments.js";
+import { ArgumentError, listNames, repr, restated } from "./errors.js";
 import { COMPARISONS, evaluate, ExpressionError, expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
 import { isInteger, unitOf } from "./programs.js";
@@ -80,11 +80,8 @@ export function readArguments(program, args, device, bound, error) {
   for (const declared of program.arrays("input", "update", "output", "state")) {
     const value = given.get(declared.name);
     if (declared.role === "output" && (value === undefined || value === null)) continue;
-    try {
-      result.taken.set(declared.name, take(declared, value, device, bound));
-    } catch (problem) {
-      throw problem instanceof ConversionError ? error(`the argument ${repr(declared.name)} ${problem.message}`, declared.name) : problem;
-    }
+    const refuse = (/** @type {string} */ reason) => error(`the argument ${repr(declared.name)} ${reason}`, declared.name);
+    result.taken.set(declared.name, restated(() => take(declared, value, device, bound), ConversionError, refuse));
   }
   checkOverlaps([...result.taken.values()], error);
   return result;
@@ -154,13 +151,9 @@ function stateOf(states, named, error) {
  * @returns {number | bigint | boolean}
  */
 function readScalar({ name, type }, value, error) {
-  try {
-    (packerOf(type, 0) ?? realOf)(value);
-    if (isInteger(type)) return BigInt(/** @type {bigint} */ (value));
-    return type === "bool" ? Boolean(value) : rounded(type, realOf(value));
-  } catch (problem) {
-    throw problem instanceof ConversionError ? error(`the argument ${repr(name)}: ${problem.message}`, name) : problem;
-  }
+  restated(() => (packerOf(type, 0) ?? realOf)(value), ConversionError, (reason) => error(`the argument ${repr(name)}: ${reason}`, name));
+  if (isInteger(type)) return BigInt(/** @type {bigint} */ (value));
+  return type === "bool" ? Boolean(value) : rounded(type, realOf(value));
 }
 
 /**
@@ -206,8 +199,7 @@ function checkOverlaps(all, error) {
   }));
   places.forEach((two, number) => {
     for (const one of places.slice(0, number)) {
-      if (!one.memory || one.memory !== two.memory || (one.declared.role === "input" && two.declared.role === "input")) continue;
-      if (one.start >= two.start + two.size || two.start >= one.start + one.size) continue;
+      if (!overlaps(one, two) || (one.declared.role === "input" && two.declared.role === "input")) continue;
       const text = `overlaps the argument ${repr(one.declared.name)}, and the program writes to one of them; pass a copy of it`;
       throw error(`the argument ${repr(two.declared.name)} ${text}`, two.declared.name);
     }
@@ -218,7 +210,7 @@ function checkOverlaps(all, error) {
  * Return the values of the names in shapes, from the sizes of the arrays, the constants, and the lengths that the call gives.
  * @param {Program} program
  * @param {Arguments} args
- * @param {ReadonlyMap<string, readonly (number | bigint)[]>} constants The shapes of the constants.
+ * @param {ReadonlyMap<string, { shape: readonly (number | bigint)[] }>} constants
  * @param {Refuse} error
  */
 export function bindLengths(program, { taken, scalars, lengths }, constants, error) {
@@ -228,12 +220,8 @@ export function bindLengths(program, { taken, scalars, lengths }, constants, err
   const arrays = program.arrays("input", "update", "state").map((each) => /** @type {Taken} */ (taken.get(each.name)));
   /** The shapes that are known, of images and constants. @type {[Declared, readonly (number | bigint)[]][]} */
   const known = arrays.flatMap(({ declared, extent }) => (extent ? [[declared, extent]] : []));
-  for (const each of program.arrays("constant")) known.push([each, constants.get(each.name) ?? []]);
-  for (const [{ shape }, found] of known) {
-    shape.forEach((length, at) => {
-      if (typeof length === "string" && !values.has(length)) values.set(length, BigInt(found[at] ?? 0));
-    });
-  }
+  for (const each of program.arrays("constant")) known.push([each, constants.get(each.name)?.shape ?? []]);
+  for (const [{ shape }, found] of known) bindNames(shape, found, values);
   let open = arrays.filter(({ extent }) => !extent);
   for (let count = NaN; count !== open.length; ) {
     count = open.length;
@@ -250,6 +238,18 @@ export function bindLengths(program, { taken, scalars, lengths }, constants, err
   }
   for (const { declared, bytes, host, extent } of arrays) if (!extent) checkSize(declared, bytes, Boolean(host), valuesOf(declared.name, declared.shape, values, error), error);
   return values;
+}
+
+/**
+ * Give the unknown names in a shape their values.
+ * @param {readonly Expression[]} shape
+ * @param {readonly (number | bigint)[]} found
+ * @param {Map<string, bigint>} values
+ */
+export function bindNames(shape, found, values) {
+  shape.forEach((length, at) => {
+    if (typeof length === "string" && !values.has(length)) values.set(length, BigInt(found[at] ?? 0));
+  });
 }
 
 /**
@@ -279,11 +279,7 @@ function bindOne({ declared, bytes }, values, error) {
  * @param {Refuse} error
  */
 export function valuesOf(name, shape, values, error) {
-  try {
-    return shape.map((each) => evaluate(each, values));
-  } catch (problem) {
-    throw problem instanceof ExpressionError ? error(`the shape of ${repr(name)}: ${problem.message}`, name) : problem;
-  }
+  return restated(() => shape.map((each) => evaluate(each, values)), ExpressionError, (reason) => error(`the shape of ${repr(name)}: ${reason}`, name));
 }
 
 /**
@@ -334,16 +330,10 @@ export function checkSize(declared, bytes, exact, lengths, error) {
  */
 export function shapesOf(program, values, limits, error) {
   for (const [name, left, right] of program.requires) {
-    /** @type {[bigint, bigint]} */
-    let both;
-    try {
-      both = [evaluate(left, values), evaluate(right, values)];
-    } catch (problem) {
-      throw problem instanceof ExpressionError ? error(`requires: ${problem.message}`) : problem;
-    }
-    if (!COMPARISONS[name]?.(...both)) {
-      throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${both[0]} ${name} ${both[1]}`);
-    }
+    const number = (/** @type {Expression} */ side) => restated(() => evaluate(side, values), ExpressionError, (reason) => error(`requires: ${reason}`));
+    const [one, other] = [number(left), number(right)];
+    if (COMPARISONS[name]?.(one, other)) continue;
+    throw error(`it requires ${expressionText(left)} ${name} ${expressionText(right)}, and that is ${one} ${name} ${other}`);
   }
   const measured = program.arrays("output", "temporary").map((array) => /** @type {const} */ ([array.name, measure(array, values, limits, error)]));
   return {

@@ -1,5 +1,6 @@
 // The checks of a stranger's program: its own names, and what it gives to its kernels. The messages are those of devmod in Python.
 
+import { notType } from "./checks.js";
 import { constantsOf } from "./constants.js";
 import { parseDtype } from "./dtypes.js";
 import { FormatError, listNames, quoteName, repr } from "./errors.js";
@@ -68,12 +69,7 @@ export function checkNames(program) {
   guarded(program, (at) => {
     const names = checkDeclarations(program);
     for (const [comparison, left, right] of program.requires) {
-      try {
-        checkBound(program, names, [left, right], "");
-      } catch (error) {
-        const text = `'${expressionText(left)} ${comparison} ${expressionText(right)}'`;
-        throw error instanceof Problem ? new Problem(`requires: ${text}: ${error.message}`) : error;
-      }
+      checkBound(program, names, [left, right], `requires: '${expressionText(left)} ${comparison} ${expressionText(right)}': `);
     }
     program.steps.forEach((step, number) => {
       at(number);
@@ -203,11 +199,7 @@ function checkDefault({ name, type, value }) {
 function dtypeOf(type, argument) {
   const found = parseDtype(type);
   if (found) return found;
-  const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
-  throw new Problem(
-    `${quoteName(argument)}: ${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`,
-    argument,
-  );
+  throw new Problem(`${quoteName(argument)}: ${notType(type)}`, argument);
 }
 
 /**

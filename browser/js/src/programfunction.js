@@ -1,14 +1,14 @@
 // A program on one device: its kernels are compiled, and each call is one pass over its steps.
 
 import { chosenDevice, firstThatRuns, newBuffer, padded, runGuarded, writeBytes } from "./device.js";
-import { DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, DevmodError } from "./errors.js";
+import { DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, restated, DevmodError } from "./errors.js";
 import { evaluate, ExpressionError, namesIn } from "./expressions.js";
 import { bindStep, KernelFunction } from "./function.js";
 import { Image, newImage, newSampler, writeImage } from "./images.js";
 import { copied, encoded, filling, prepared } from "./launch.js";
 import { didYouMean } from "./near.js";
 import { label } from "./plan.js";
-import { bindLengths, checkSize, fixedProblem, measure, readArguments, refuser, shapesOf, valuesOf } from "./programcall.js";
+import { bindLengths, bindNames, checkSize, fixedProblem, measure, readArguments, refuser, shapesOf, valuesOf } from "./programcall.js";
 import { checkKernels, checkNames } from "./programchecks.js";
 import { isArray, nameOf, readProgram, unitOf, View } from "./programs.js";
 import { Memory, memoryOf, share } from "./temporaries.js";
@@ -161,9 +161,7 @@ class Runner {
   #kernels;
   #constants;
   #clear;
-  #lifetimes;
   #error;
-  #shapesOfConstants;
   /** The names in expressions, by which the shapes and the launches differ. */
   #sizes;
   /** @type {Map<string, Plan>} */
@@ -184,10 +182,8 @@ class Runner {
     this.#kernels = kernels;
     this.#constants = constants;
     this.#clear = clear;
-    this.#lifetimes = program.lifetimes();
     this.description = `the webgpu program ${repr(program.name)}`;
     this.#error = refuser(this.description, program.name);
-    this.#shapesOfConstants = new Map([...constants].map(([name, { shape }]) => [name, shape]));
     const dims = program.steps.flatMap(({ grid, threads, block, args }) => [grid, threads, block, [...args.values()].filter(Array.isArray)]);
     const shapes = program.arrays().map(({ shape }) => shape);
     this.#sizes = new Set([...program.lengthNames, ...[...dims, ...shapes, ...program.requires.map((each) => each.slice(1))].flat().flatMap(namesIn)]);
@@ -231,7 +227,7 @@ class Runner {
     const read = readArguments(this.#program, args, this.#device, true, this.#error);
     const missing = this.#program.arrays("output").map(({ name }) => name).filter((name) => !read.taken.has(name));
     if (missing.length) throw this.#error(`bind needs its outputs by name: ${listNames(missing)}`, missing[0]);
-    const plan = this.#newPlan(bindLengths(this.#program, read, this.#shapesOfConstants, this.#error), read, false);
+    const plan = this.#newPlan(bindLengths(this.#program, read, this.#constants, this.#error), read, false);
     this.#checkOutputs(read, plan.shapes);
     return prepared(this.#device, this.description, (owned) => {
       const memory = new Memory(this.#device);
@@ -257,9 +253,7 @@ class Runner {
     const missing = names.filter((each) => !(each in lengths));
     if (missing.length) throw this.#error(`its state also needs ${listNames(missing)}: f.state({ ${missing[0]}: … })`, missing[0]);
     const values = new Map(Object.entries(lengths).map(([name, value]) => [name, BigInt(value)]));
-    for (const { name, shape } of this.#program.arrays("constant")) {
-      shape.forEach((each, at) => typeof each === "string" && !values.has(each) && values.set(each, BigInt(this.#constants.get(name)?.shape[at] ?? 0)));
-    }
+    for (const { name, shape } of this.#program.arrays("constant")) bindNames(shape, this.#constants.get(name)?.shape ?? [], values);
     return runGuarded(this.#device, this.description, () => Object.fromEntries(states.map((each) => {
       const [shape, bytes] = measure(each, values, this.#device.limits, this.#error);
       const buffer = newBuffer(this.#device, bytes, 0);
@@ -278,7 +272,7 @@ class Runner {
    * @param {boolean} toHost Whether the outputs that are not given go to the host.
    */
   #plan(read, toHost) {
-    const values = bindLengths(this.#program, read, this.#shapesOfConstants, this.#error);
+    const values = bindLengths(this.#program, read, this.#constants, this.#error);
     const modes = [...read.taken].map(([name, { host, bytes }]) => `${name} ${host ? bytes : ""}`);
     const key = JSON.stringify([[...values].filter(([name]) => this.#sizes.has(name)).map(String).sort(), modes, toHost]);
     const plan = this.#plans.get(key) ?? this.#newPlan(values, read, toHost);
@@ -303,7 +297,8 @@ class Runner {
     const shapes = shapesOf(program, values, this.#device.limits, this.#error);
     /** The sizes of the arrays that share memory, by its form. @type {Map<string, Map<string, number>>} */
     const forms = new Map();
-    const spans = new Map(this.#lifetimes);
+    const lifetimes = program.lifetimes();
+    const spans = new Map(lifetimes);
     /** The names that steps with threads write. @type {Set<string>} */
     const written = new Set();
     program.steps.forEach((step, number) => {
@@ -318,7 +313,7 @@ class Runner {
       if (role !== "temporary" && (format || !(host || (isNew && toHost)))) continue;
       const form = format && `${format} ${[...(shapes.lengths.get(name) ?? [])].reverse()}`;
       forms.set(form, (forms.get(form) ?? new Map()).set(name, padded(bytes)));
-      const [first, last] = this.#lifetimes.get(name) ?? [0, 0];
+      const [first, last] = lifetimes.get(name) ?? [0, 0];
       // What the host gives is there before the first step, and what it gets after the last one.
       if (role !== "temporary") spans.set(name, [role === "output" ? first : -1, role === "input" ? last : program.steps.length]);
     }
@@ -466,11 +461,7 @@ class Runner {
       const values = params.map((param) => this.#argument(step, number, param, read, plan.shapes, resources));
       const { grid, threads, block } = this.#dims(step, number, plan.shapes.values);
       const options = /** @type {any} */ ({ ...(grid && { grid }), ...(threads && { threads }), ...(block && { block }) });
-      try {
-        result.push(bindStep(f, values, options, plan.owned));
-      } catch (error) {
-        throw error instanceof DevmodError ? this.#ofStep(error, step, number, params) : error;
-      }
+      result.push(restated(() => bindStep(f, values, options, plan.owned), DevmodError, (_, error) => this.#ofStep(error, step, number, params)));
     });
     return result;
   }
@@ -522,11 +513,7 @@ class Runner {
    * @param {() => T} make
    */
   #number(step, number, make) {
-    try {
-      return make();
-    } catch (error) {
-      throw error instanceof ExpressionError ? this.#stepError(step, number, error.message) : error;
-    }
+    return restated(make, ExpressionError, (reason) => this.#stepError(step, number, reason));
   }
 
   /**

@@ -1,7 +1,7 @@
 // A program: its arrays, scalars and samplers, its steps, and their bytes in a file. The declarations are the interface, the steps the code.
 
 import { parseDtype } from "./dtypes.js";
-import { FormatError, quoteName } from "./errors.js";
+import { FormatError, quoteName, restated } from "./errors.js";
 import { COMPARISONS, ExpressionError, namesIn, readExpression } from "./expressions.js";
 import { IMAGE_FORMATS } from "./formats.js";
 import { Reader } from "./msgpack.js";
@@ -158,12 +158,7 @@ export class Program {
 export function readProgram(name, info, code) {
   const fail = (/** @type {string} */ text) => new FormatError(`the program ${quoteName(name)}${text}`, { kind: "program", function: name });
   if (!code) throw fail(" has no steps");
-  let declared;
-  try {
-    declared = readDeclarations(info.interface?.params);
-  } catch (error) {
-    throw error instanceof ExpressionError ? fail(`: ${error.message}`) : error;
-  }
+  const declared = restated(() => readDeclarations(info.interface?.params), ExpressionError, (reason) => fail(`: ${reason}`));
   // The shortest operator with its operands takes five bytes, and each is one array.
   const reader = new Reader(code, `the code of the program ${quoteName(name)}`, "program", Math.floor((code.length * 8) / 5));
   reader.wholes = true;
@@ -209,13 +204,8 @@ function declaration({ name, kind, type, access, format, sample, extra }) {
   const texel = IMAGE_FORMATS.get(format) ?? null;
   if (typeof role !== "string" || !Object.hasOwn(ROLES, role) || (texel === null) === (kind === "image")) return null;
   if (!Array.isArray(shape) || shape.length > MAX_RANK || typeof cleared !== "boolean" || typeof initial !== "string") return null;
-  /** @type {Expression[]} */
-  let lengths;
-  try {
-    lengths = shape.map((each) => readExpression(each));
-  } catch (error) {
-    throw error instanceof ExpressionError ? new ExpressionError(`the shape of ${quoteName(name)} ${error.message}`) : error;
-  }
+  const refuse = (/** @type {string} */ reason) => new ExpressionError(`the shape of ${quoteName(name)} ${reason}`);
+  const lengths = restated(() => shape.map((each) => readExpression(each)), ExpressionError, refuse);
   const same = texel ? type === "2d" && sample === texel.sample : kind === "buffer";
   return same && access === ROLES[role] ? { name, role, type: texel?.dtype ?? type, shape: lengths, format, texel, cleared, initial } : null;
 }
@@ -299,9 +289,5 @@ function readGiven(reader, views) {
   if (views && Array.isArray(value) && value.length === 3 && value[0] === "view" && value.every((each) => typeof each === "string")) {
     return new View(String(value[1]), String(value[2]));
   }
-  try {
-    return readExpression(value);
-  } catch (error) {
-    throw error instanceof ExpressionError ? reader.error(`it ${error.message}`, start) : error;
-  }
+  return restated(() => readExpression(value), ExpressionError, (reason) => reader.error(`it ${reason}`, start));
 }

@@ -1,6 +1,6 @@
 // Structs by value: a record of the members, an array of them in order, or bytes, as the bytes of the layout that the kernel declares.
 
-import { listNames, quoteName } from "./errors.js";
+import { listNames, quoteName, restated } from "./errors.js";
 import { elementBytes, isValue } from "./members.js";
 import { didYouMean } from "./near.js";
 import { ConversionError, describeValue, isRecord, packerOf, viewOf } from "./scalars.js";
@@ -52,14 +52,9 @@ export function recordPacker(name, members, size) {
     const bytes = viewOf(value);
     if (bytes && (bytes.length === size || isBytes(value))) return bytesOf(bytes, value, size);
     const result = new Uint8Array(size);
-    try {
-      whole(result, 0, value, name);
-    } catch (error) {
-      if (!(error instanceof MemberError)) throw error;
-      const refused = new ConversionError(`${error.path === name ? "" : `member ${quoteName(error.path)}: `}${error.message}`);
-      refused.path = error.path;
-      throw refused;
-    }
+    restated(() => whole(result, 0, value, name), MemberError, (reason, { path }) => {
+      return Object.assign(new ConversionError(`${path === name ? "" : `member ${quoteName(path)}: `}${reason}`), { path });
+    });
     return result;
   });
 }
@@ -106,12 +101,8 @@ function numberOf(type, size) {
   // A bool of a struct takes one byte; another bool takes four.
   const step = /^(bool|uint1)(x|$)/.test(type) ? 4 : 1;
   return pack && ((into, at, value, path) => {
-    try {
-      const bytes = pack(value);
-      for (let number = 0; number < size; number++) into[at + number] = /** @type {number} */ (bytes[number * step]);
-    } catch (error) {
-      throw error instanceof ConversionError ? new MemberError(path, error.message) : error;
-    }
+    const bytes = restated(() => pack(value), ConversionError, (reason) => new MemberError(path, reason));
+    for (let number = 0; number < size; number++) into[at + number] = /** @type {number} */ (bytes[number * step]);
   });
 }
 
@@ -149,11 +140,7 @@ function structOf(members, size) {
   return (into, at, value, path) => {
     const bytes = viewOf(value);
     if (bytes) {
-      try {
-        into.set(bytesOf(bytes, value, size), at);
-      } catch (error) {
-        throw error instanceof ConversionError ? new MemberError(path, error.message) : error;
-      }
+      into.set(restated(() => bytesOf(bytes, value, size), ConversionError, (reason) => new MemberError(path, reason)), at);
       return;
     }
     const values = valuesOf(value, names, size, path);

@@ -1,7 +1,7 @@
 // Conversion of scalars to little-endian bytes. Values that do not fit are refused, never truncated.
 
 import { parseDtype } from "./dtypes.js";
-import { quoteName } from "./errors.js";
+import { quoteName, restated } from "./errors.js";
 
 /** A value cannot be converted. The message begins with the value and continues "argument 'x'". */
 export class ConversionError extends Error {
@@ -41,11 +41,7 @@ export function packerOf(name, align) {
     const items = /** @type {ArrayLike<unknown>} */ (/** @type {unknown} */ (value));
     if (items.length !== lanes) throw new ConversionError(`${items.length} lanes cannot be passed as ${name}, which has ${lanes} lanes`);
     for (let lane = 0; lane < lanes; lane++) {
-      try {
-        one.put(view, lane * width, items[lane]);
-      } catch (error) {
-        throw error instanceof ConversionError ? new ConversionError(`lane ${lane}: ${error.message}`) : error;
-      }
+      restated(() => one.put(view, lane * width, items[lane]), ConversionError, (reason) => new ConversionError(`lane ${lane}: ${reason}`));
     }
     return result;
   };

@@ -2,7 +2,8 @@
 
 import { LaunchError, repr } from "./errors.js";
 import { didYouMean } from "./near.js";
-import { arrange, callError } from "./order.js";
+import { arrange } from "./order.js";
+import { callError } from "./plan.js";
 import { SHARED_MEMORY } from "./tags.js";
 import { describeValue } from "./scalars.js";
 
@@ -145,8 +146,8 @@ function describeDims(value) {
  * @param {string} argument
  * @param {string} text
  */
-function launchError({ name, description }, argument, text) {
-  return new LaunchError(`${description} cannot be launched on this device: ${text}`, { kind: "webgpu", function: name, argument });
+function launchError(plan, argument, text) {
+  return callError(plan, `cannot be launched on this device: ${text}`, argument, LaunchError);
 }
 
 /**

@@ -8,7 +8,7 @@ import { ChangedError, FetchError, FormatError, repr, describeError, quoteName }
  * @property {string} place The name in messages.
  * @property {number} size In bytes; -1 if unknown.
  * @property {(offset: number, length: number) => Promise<Uint8Array>} read
- * @property {() => void} close
+ * @property {() => void} [close]
  */
 
 /**
@@ -34,7 +34,6 @@ function memorySource(data, place = "the bundle in memory") {
     place,
     size: copy.length,
     read: async (offset, length) => copy.subarray(offset, offset + length),
-    close() {},
   };
 }
 
@@ -54,7 +53,6 @@ function blobSource(blob) {
         throw new ChangedError(`${place} can no longer be read: it was changed or moved after it was opened. Open it again`, { cause: error });
       }
     },
-    close() {},
   };
 }
 
@@ -165,7 +163,7 @@ class HttpFile {
       throw new FetchError(`${this.place}: the connection broke after ${parts.size} of ${expected} bytes: ${describeError(error)}`, { cause: error });
     }
     if (part && parts.size < expected) throw wrong(`${parts.size} bytes, but its Content-Range has ${expected}`);
-    return parts.take();
+    return parts.slice(0, parts.size);
   }
 }
 
@@ -219,8 +217,6 @@ class RangeSource {
     result.set(rest, there.length);
     return result;
   }
-
-  close() {}
 
   /**
    * @param {number} offset
@@ -316,10 +312,6 @@ class Collector {
    */
   slice(start, end) {
     return this.#room.slice(start, Math.min(end, this.size));
-  }
-
-  take() {
-    return this.#room.subarray(0, this.size);
   }
 }
 
