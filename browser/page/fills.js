@@ -3,8 +3,11 @@
 import { parseDtype } from "./devmod-webgpu/dtypes.js";
 import { halfOf } from "./devmod-webgpu/scalars.js";
 
-/** The element types of arrays that the page makes and shows. */
-const ARRAYS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, float16: Uint16Array, uint8: Uint8Array };
+/** The typed arrays of the element types that the page makes and shows. */
+export const ARRAYS = {
+  uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, float16: Uint16Array, uint32: Uint32Array, int32: Int32Array,
+  float32: Float32Array,
+};
 
 /**
  * Return how the elements of a buffer lie in memory: the base type, the lanes with a value, the lanes with their padding, and the

@@ -122,17 +122,18 @@ function fieldOf(param, size, suggest, fit) {
 function constantFields(listed) {
   // The package refuses constants of another form when the kernel runs.
   const known = (Array.isArray(listed) ? listed : []).filter((each) => typeof each?.type === "string" && (each.name || each.id !== undefined)).slice(0, MOST_ARGUMENTS);
-  const fields = known.map(({ name, id, type, default: value }) => {
-    const hint = `${visible(String(type))}, ${value === undefined || value === null ? "required" : `default ${visible(String(value))}`}`;
+  const isRequired = ({ default: value }) => value === undefined || value === null;
+  const fields = known.map((each) => {
+    const { name, id, type, default: value } = each;
+    const hint = `${visible(type)}, ${isRequired(each) ? "required" : `default ${visible(String(value))}`}`;
     return labelled(el("code", {}, brief(String(name || id), 80)), textInput(""), hint);
   });
   const read = () => {
     const result = Object.create(null);
     fields.forEach((field, at) => {
-      const { name, id, type, default: value } = known[at];
+      const { name, id, type } = known[at];
       const text = field.input.value.trim();
-      const required = value === undefined || value === null;
-      if (!text && !required) return;
+      if (!text && !isRequired(known[at])) return;
       const number = type === "bool" ? { true: 1, false: 0, 1: 1, 0: 0 }[text] : Number(text || NaN);
       if (number === undefined || Number.isNaN(number)) throw new FieldError(field, type === "bool" ? "expected true or false" : "expected a number");
       result[name || id] = number;

@@ -4,7 +4,7 @@ import { image as createImage, sampler as createSampler } from "./devmod-webgpu/
 import { IMAGE_FORMATS } from "./devmod-webgpu/formats.js";
 import { halfOf } from "./devmod-webgpu/scalars.js";
 import { argumentGroup, FieldError, fileField, fillFields, labelled, lengthsOf, selection, suggestionOf, textInput } from "./fields.js";
-import { pixelsOf, randomNumbers } from "./fills.js";
+import { ARRAYS, pixelsOf, randomNumbers } from "./fills.js";
 
 const ACCESS = { r: "in", w: "out", rw: "in and out" };
 /** The formats that the page offers if the shader leaves it open, by what the kernel reads. */
@@ -105,10 +105,6 @@ function colourOf(data) {
   return () => [data[at++] / 255, data[at++] / 255, data[at++] / 255, data[at++] / 255];
 }
 
-const ARRAYS = {
-  uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, float16: Uint16Array, uint32: Uint32Array, int32: Int32Array,
-  float32: Float32Array,
-};
 /** The number for 1 in a format: the largest one for colours, and 255 or 127 for integers. */
 const ONES = { uint8: 255, int8: 127, uint16: 65535, int16: 32767 };
 

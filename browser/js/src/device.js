@@ -1,6 +1,7 @@
 // The device that kernels run on. It is requested at its first use, and again after a loss.
 
 import { ArgumentError, DeviceLostError, DeviceNotFoundError, DevmodError, LaunchError, describeError } from "./errors.js";
+import { kept } from "./kept.js";
 import { describeValue } from "./scalars.js";
 
 /** WebGPU's flags, with the numbers of its specification (TypeScript declares WebGPU's types but not these globals). */
@@ -22,8 +23,8 @@ const FEATURES = /** @type {GPUFeatureName[]} */ ([
   "shader-f16", "subgroups", "subgroup-size-control", "float32-filterable", "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2",
 ]);
 
-/** @type {Promise<GPUDevice> | null} */
-let shared = null;
+/** The package's own device. @type {Map<"device", Promise<GPUDevice>>} */
+const shared = new Map();
 /** The reasons of lost devices. @type {WeakMap<GPUDevice, GPUDeviceLostInfo>} */
 const lost = new WeakMap();
 /** @type {WeakSet<GPUDevice>} */
@@ -81,16 +82,11 @@ export async function requestDevice(options = { powerPreference: "high-performan
 
 /** Return this package's device. It is requested at its first use, and again after a loss. @returns {Promise<GPUDevice>} */
 export async function defaultDevice() {
-  const pending = (shared ??= requestDevice());
-  try {
-    const device = await pending;
-    defaultDevices.add(device);
-    if (!lost.has(device)) return device;
-  } catch (error) {
-    if (shared === pending) shared = null; // failures are not cached: the next call tries again
-    throw error;
-  }
-  if (shared === pending) shared = null;
+  const pending = kept(shared, "device", () => requestDevice());
+  const device = await pending;
+  defaultDevices.add(device);
+  if (!lost.has(device)) return device;
+  if (shared.get("device") === pending) shared.delete("device");
   return defaultDevice();
 }
 

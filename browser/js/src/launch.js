@@ -38,7 +38,8 @@ export class Launch {
     try {
       device.queue.submit([encoded(device, this.#encode).finish()]);
     } finally {
-      this.#problem = firstOf(this.#problem, device.popErrorScope());
+      const later = device.popErrorScope().catch(() => null); // a lost device is detected elsewhere
+      this.#problem = Promise.all([this.#problem, later]).then(([one, other]) => one ?? other);
     }
   }
 
@@ -136,14 +137,4 @@ export function filling(description, host, read) {
     }
     host.set(found);
   };
-}
-
-/**
- * Return the first of two errors. A lost device is detected elsewhere.
- * @param {Promise<GPUError | null>} one
- * @param {Promise<GPUError | null>} other
- */
-async function firstOf(one, other) {
-  const later = other.catch(() => null);
-  return (await one) ?? (await later);
 }

@@ -3,7 +3,7 @@
 import { notType } from "./checks.js";
 import { constantsOf } from "./constants.js";
 import { parseDtype } from "./dtypes.js";
-import { FormatError, listNames, quoteName, repr } from "./errors.js";
+import { FormatError, listNames, quoteName, repr, restated } from "./errors.js";
 import { expressionText, namesIn } from "./expressions.js";
 import { didYouMean } from "./near.js";
 import { BINDING, isArray, isInteger, nameOf, View } from "./programs.js";
@@ -47,16 +47,12 @@ class Problem extends Error {
  */
 function guarded(program, check) {
   let number = -1;
-  try {
-    check((now) => (number = now));
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
+  restated(() => check((now) => (number = now)), Problem, (reason, { argument }) => {
     const step = program.steps[number];
-    const argument = step?.args.has(error.argument) ? `, argument ${quoteName(error.argument)}` : "";
-    const place = step ? `, step ${number + 1} (${quoteName(step.kernel)})${argument}` : "";
-    const text = `the program ${quoteName(program.name)}${place}: ${error.message}`;
-    throw new FormatError(text, { kind: "program", function: program.name, argument: error.argument });
-  }
+    const given = step?.args.has(argument) ? `, argument ${quoteName(argument)}` : "";
+    const place = step ? `, step ${number + 1} (${quoteName(step.kernel)})${given}` : "";
+    return new FormatError(`the program ${quoteName(program.name)}${place}: ${reason}`, { kind: "program", function: program.name, argument });
+  });
 }
 
 // -- the program alone
@@ -229,15 +225,6 @@ function described(each) {
 // -- the kernels
 
 /**
- * Return what a step gives to a kernel: its parameters, and in the place of a struct its members.
- * @param {Interface} interface_
- * @returns {(Param | Member)[]}
- */
-function targetsOf({ params }) {
-  return params.flatMap((param) => /** @type {(Param | Member)[]} */ (param.kind !== "buffer" && param.members[0]?.name ? param.members : [param]));
-}
-
-/**
  * Check each step of a program against the candidate of its kernel.
  * @param {Program} program
  * @param {Map<string, { label: string, interface: Interface | null }>} kernels
@@ -270,9 +257,13 @@ export function checkKernels(program, kernels) {
   });
 }
 
-/** @param {Interface} interface_ */
+/**
+ * Return what a step gives to a kernel: its parameters, and in the place of a struct its members.
+ * @param {Interface} interface_
+ */
 function formOf(interface_) {
-  const targets = targetsOf(interface_);
+  const isStruct = (/** @type {Param} */ { kind, members }) => kind !== "buffer" && members[0]?.name;
+  const targets = interface_.params.flatMap((param) => /** @type {(Param | Member)[]} */ (isStruct(param) ? param.members : [param]));
   const form = new Map(targets.map((each) => [each.name, each]));
   const unset = constantsOf(interface_).filter(({ needed }) => needed);
   if (form.size < targets.length || form.has("")) throw new Problem("the kernel has parameters without a name of their own");

@@ -50,18 +50,14 @@ export function recordPacker(name, members, size) {
   const whole = first && isValue(members) ? elementOf(first) : structOf(members, size);
   return whole && ((value) => {
     const bytes = viewOf(value);
-    if (bytes && (bytes.length === size || isBytes(value))) return bytesOf(bytes, value, size);
+    const isRaw = [ArrayBuffer, DataView, Uint8Array].some((each) => value instanceof each);
+    if (bytes && (bytes.length === size || isRaw)) return bytesOf(bytes, value, size);
     const result = new Uint8Array(size);
     restated(() => whole(result, 0, value, name), MemberError, (reason, { path }) => {
       return Object.assign(new ConversionError(`${path === name ? "" : `member ${quoteName(path)}: `}${reason}`), { path });
     });
     return result;
   });
-}
-
-/** @param {unknown} value */
-function isBytes(value) {
-  return value instanceof ArrayBuffer || value instanceof DataView || value instanceof Uint8Array;
 }
 
 /**
