@@ -432,6 +432,8 @@ class CheckedExecution(Execution):
         if poison is not None and frame.poison and site is not None:
             poison.end(site, lanes)
         super().finish(frame, block, lanes)
+        if poison is not None and self.touched:
+            poison.memory(block.site, lanes, self.touched)
         self.site = None
 
     def find_absent(self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int) -> None:
