@@ -475,6 +475,13 @@ __global__ void k(float *y, float *z) {
 __global__ void k(float *y, int *z) {
     y[z[threadIdx.x] & 31] = 1;  //!
 }
+@ init an index that another array holds | 1 32 | i32 | uninitialised (address) ; depends on s[0], which nothing wrote
+__global__ void k(int *x) {
+    __shared__ int t[32], s[32];
+    t[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = t[s[threadIdx.x] & 31];  //!
+}
 @ init a shuffle | 1 32 | i32 m32 | uninitialised (shuffle) ; depends on z[0]
 __global__ void k(int *y, int *z) {
     y[threadIdx.x] = __shfl_xor_sync(~0u, z[threadIdx.x], 1);  //!

@@ -769,3 +769,14 @@ __global__ void k(float *y) {
     b.wait(cuda::std::move(token));
     y[threadIdx.x] = s[63 - threadIdx.x] + 1;
 }
+@ - a tile that a warp stores | 1 32 | f256
+#include <mma.h>
+using namespace nvcuda;
+__global__ void k(float *y) {
+    __shared__ float t[256];
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, 2.0f);
+    wmma::store_matrix_sync(t, c, 16, wmma::mem_row_major);
+    __syncthreads();
+    for (int i = threadIdx.x; i < 256; i += 32) y[i] = t[i] * 2;
+}

@@ -6,7 +6,7 @@ import numpy as np
 
 from .errors import PtxError
 from .lanes import Frame, Lanes
-from .memory import CODE_WINDOW, FUNCTION_PARAMETERS
+from .memory import CODE_WINDOW
 from .program import Block, Call, Code
 
 if TYPE_CHECKING:
@@ -16,14 +16,9 @@ if TYPE_CHECKING:
 STACK_BYTES = 1 << 16
 
 
-def local_place(frame: Frame, name: str) -> int:
-    """Return where a parameter of a device function is in the local memory of a lane."""
-    return frame.base + (frame.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))
-
-
 def copy_local(execution: "Execution", lanes: Lanes, source: Frame, source_name: str, target: Frame, target_name: str, size: int) -> None:
     """Copy a parameter between two frames of the lanes."""
-    start, stop = local_place(source, source_name), local_place(target, target_name)
+    start, stop = source.place(source_name), target.place(target_name)
     for table in execution.local.tables():
         table[lanes.lanes, stop : stop + size] = table[lanes.lanes, start : start + size]
 

@@ -163,30 +163,25 @@ class CheckedBarriers(Barriers):
 
     def release(self) -> bool:
         """Report the blocks whose threads wait at different barriers, and release."""
-        if "sync" in self.execution.sanitizer.checks:
-            for barrier in self.barriers.values():
-                if len({(id(each.lanes.frame.code), each.next) for each in barrier.waiting}) > 1:
-                    self.check(barrier)
+        for barrier in self.barriers.values() if "sync" in self.execution.sanitizer.checks else ():
+            places: dict[Site, list[Array]] = {}
+            for each in barrier.waiting if len(barrier.waiting) > 1 else ():
+                places.setdefault(self.execution.site_before(each.lanes.frame, each.next), []).append(each.lanes.lanes)
+            if len(places) > 1:
+                self.check(barrier, [(site, np.concatenate(lanes)) for site, lanes in places.items()])
         return super().release()
 
-    def check(self, barrier: "Barrier") -> None:
+    def check(self, barrier: "Barrier", places: list[tuple[Site, Array]]) -> None:
         """Report the blocks that are complete and whose threads wait at several barriers without a number of threads."""
-        complete = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
-        places: dict[tuple[int, int], list[Lanes]] = {}
-        for each in barrier.waiting:
-            places.setdefault((id(each.lanes.frame.code), each.next), []).append(each.lanes)
-        first, *others = places.items()
-        threads = [np.concatenate([lanes.lanes for lanes in groups]) for _, groups in (first, *others)]
-        in_first = np.bincount(self.execution.column("block")[threads[0]], minlength=len(self.alive)) > 0
-        for (key, groups), lanes in zip(others, threads[1:], strict=True):
-            chosen = lanes[(complete & in_first)[self.execution.column("block")[lanes]]]
+        execution, blocks = self.execution, self.execution.column("block")
+        (here, first), *others = places
+        both = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
+        both &= np.bincount(blocks[first], minlength=len(self.alive)) > 0
+        for there, lanes in others:
+            chosen = np.sort(lanes[both[blocks[lanes]]])
             if len(chosen):
-                here, there = (self.execution.site_before(each[0].frame, number) for (_, number), each in ((first), (key, groups)))
-                module = self.execution.program.module
-                self.execution.sanitizer.report(
-                    self.execution, "sync", "divergent barrier", there, np.sort(chosen),
-                    f"waits here while {len(threads[0])} threads wait at {source_of(module, here.instruction)}",
-                )  # fmt: skip
+                detail = f"waits here while {len(first)} threads wait at {source_of(execution.program.module, here.instruction)}"
+                execution.sanitizer.report(execution, "sync", "divergent barrier", there, chosen, detail)
 
     def release_group(self, barrier: "Barrier", group: Waiting, complete: Array) -> None:
         """Let the warps that are released know what those that arrived knew."""
@@ -263,9 +258,10 @@ class CheckedExecution(Execution):
         variable = next(scope[name] for scope in scopes if name in scope)
         return start, start + variable.size if variable.count else self.shared.size
 
-    def refuse(self, lanes: Lanes, address: Array, size: int, access: str, space: str, outside: Array) -> Array | None:
+    def refuse(self, lanes: Lanes, address: Array, size: int, access: str, space: str, limits: Any) -> Array | None:
         """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
-        site, checks = self.site, self.sanitizer.checks
+        site, checks, value = self.site, self.sanitizer.checks, address.astype(S64)
+        outside = (value < limits[0]) | (value > limits[1] - size) if limits else self.sanitizer.arena.outside(address, size)
         misaligned = (address & address.dtype.type(size - 1)) != 0
         if site is None or not (outside | misaligned).any():
             return None
@@ -275,9 +271,8 @@ class CheckedExecution(Execution):
             if check not in checks and not (check == "bounds" and "free" in checks):
                 return None  # it is a fault, as without checks
             positions = np.flatnonzero(bad)
-            value = int(address[positions[0]])
             numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
-            self.report_place(site, check, numbers, value, size, access, space)
+            self.report_place(site, check, numbers, int(address[positions[0]]), size, access, space)
         return np.asarray(outside | misaligned)
 
     def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, space: str) -> None:
@@ -293,12 +288,12 @@ class CheckedExecution(Execution):
         if check in sanitizer.checks or check == "bounds":
             sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, detail, place.name, place.index)
 
-    def place(self, site: Site, space: str, address: int) -> Place:
-        """Return what is at an address."""
+    def place(self, site: Site, space: str, address: int, is_own: bool = True) -> Place:
+        """Return what is at an address: of the array that the instruction means, or of the one that is there."""
         sanitizer = self.sanitizer
         size = {"shared": self.shared, "local": self.local, "parameter": self.parameters}[space].size if space != "global" else 0
-        limits = self.limits(space, size)
-        name = next((name for kind, name in site.origins if kind in (space, {"global": "const"}.get(space))), "")
+        limits = self.limits(space, size) if is_own else None
+        name = next((name for kind, name in site.origins if is_own and kind in (space, {"global": "const"}.get(space))), "")
         if space == "shared" and not name:
             places = {each: self.shared_limits(each) for each in self.program.shared}
             name = next((each for each, (start, end) in places.items() if start <= address < end), "")
@@ -410,7 +405,7 @@ class CheckedExecution(Execution):
     def element(self, site: Site, offset: int, shadow: Shadow) -> Place:
         """Return the element at an offset in a memory."""
         stride = {"shared": self.shared, "local": self.local}[shadow.space].stride if shadow.space != "global" else 0
-        return self.place(site, shadow.space, offset % stride if stride else self.sanitizer.arena.base + offset)
+        return self.place(site, shadow.space, offset % stride if stride else self.sanitizer.arena.base + offset, False)
 
     # Ends of blocks
 
@@ -437,6 +432,8 @@ class CheckedExecution(Execution):
         if poison is not None and frame.poison and site is not None:
             poison.end(site, lanes)
         super().finish(frame, block, lanes)
+        if poison is not None and self.touched:
+            poison.memory(block.site, lanes, self.touched)
         self.site = None
 
     def find_absent(self, site: Site, lanes: Lanes, warps: Warps, mask: Array, code: Code, number: int) -> None:

@@ -24,6 +24,7 @@ from .ptx_types import (
     Integer,
     Name,
     Negation,
+    Pair,
     Register,
     Vector,
 )  # fmt: skip
@@ -230,6 +231,11 @@ class Decoder:
             lanes.r[number] = value.astype(wide)
 
         return put_wide
+
+    def pair(self, operand: Any, first: DType, second: DType) -> tuple[Target, Target]:
+        """Return the functions for the two destinations of an operand. Without a second one, its values are dropped."""
+        both = operand if isinstance(operand, Pair) else Pair(operand, Name("_"))
+        return self.target(both.first, first), self.target(both.second, second)
 
     def vector(self, operand: Any) -> list[Any]:
         """Return the parts of a vector operand, or the operand itself."""

@@ -262,9 +262,9 @@ class Execution:
     def table(self, block: Block, end: Table, lanes: Lanes) -> None:
         """Execute an indexed branch."""
         index = end.index(lanes)
-        for value in np.unique(index):
-            if int(value) >= len(block.targets):
-                raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {int(value)} of brx.idx is out of range, {lanes.describe(0)}")
+        last = int(index.max())
+        if last >= len(block.targets):
+            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {last} of brx.idx is out of range, {lanes.describe(0)}")
         if len(index) == 1:
             self.add(lanes, block.targets[int(index[0])])
             return

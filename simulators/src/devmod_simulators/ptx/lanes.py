@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .flow import bits
+from .memory import FUNCTION_PARAMETERS, Place
 from .ptx_types import Array
 
 if TYPE_CHECKING:
     from .execution import Execution
-    from .memory import Place
     from .program import Code
 
 _SERIALS = count()
@@ -36,6 +36,10 @@ class Frame:
         self.parent_index: Array | None = None  # the lanes' positions in the parent
         self.return_block = 0
         self.results: tuple[Any, ...] = ()
+
+    def place(self, name: str) -> int:
+        """Return where a parameter of a device function is in the local memory of a lane."""
+        return self.base + (self.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))
 
     def flush(self, groups: list["Lanes"], live: int) -> None:
         """Take the registers that groups have changed, those in `live`."""

@@ -109,23 +109,21 @@ class Arena(Views):
             if number >= 0 and high <= self.ends[number]:
                 self.last = (self.starts[number], self.ends[number])
             else:
-                self.check_each(lanes, stepped(address, step), size, access)
+                whole = stepped(address, step)
+                bad = self.outside(whole, size)
+                if bad.any():
+                    illegal(lanes, whole, bad, size, access, "global")
         index = place.indices.get(width)
         if index is None:
             offset = (address - np.uint64(self.base)).view(S64)
             index = place.indices[width] = offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
         return shifted(self.view(dtype), index, step // width)
 
-    def check_each(self, lanes: "Lanes", address: Array, size: int, access: str) -> None:
-        """Raise an error for the first lane whose address is in no range."""
-        if self.starts:
-            place = np.searchsorted(self.start_array, address, side="right").astype(S64) - 1
-            ends = self.end_array[np.maximum(place, 0)]
-            bad = (place < 0) | (address + np.uint64(size) > ends) | (address > np.uint64(2**63))
-        else:
-            bad = np.ones(len(address), bool)
-        if bad.any():
-            illegal(lanes, address, bad, size, access, "global")
+    def outside(self, address: Array, size: int) -> Array:
+        """Return whether each address is in no range."""
+        place = np.searchsorted(self.start_array, address, side="right").astype(S64) - 1
+        ends = np.append(self.end_array, U64.type(0))[place]
+        return np.asarray((place < 0) | (address + np.uint64(size) > ends) | (address > np.uint64(2**63)))
 
 
 class Heap(Arena):

@@ -8,6 +8,7 @@ import numpy as np
 from .decoder import Decoder, operation
 from .formats import pack, unpack
 from .guards import Step
+from .ops_integer import REDUCTIONS
 from .ops_memory import LOCATE, Locate, _widen, by_window, space_of
 from .ptx_types import DTYPES, U64, UNSIGNED, Array, DType, Name
 
@@ -30,8 +31,7 @@ def _packed(kind: str, function: Update) -> Update:
 
 
 _UPDATES: dict[str, Update] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "exch": lambda old, value: value, "inc": _increment, "dec": _decrement,
+    **REDUCTIONS, "exch": lambda old, value: value, "inc": _increment, "dec": _decrement,
 }  # fmt: skip
 _FLOAT_UPDATES: dict[str, Update] = {"add": np.add, "min": np.fmin, "max": np.fmax, "exch": lambda old, value: value}
 

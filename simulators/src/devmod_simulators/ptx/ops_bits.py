@@ -110,13 +110,10 @@ def _bfe(decoder: Decoder) -> Step:
         start, count = (position & byte).astype(unsigned), (length & byte).astype(unsigned)
         end = np.minimum(start + count, unsigned.type(width))
         count = np.where(end > start, end - start, unsigned.type(0))
-        if dtype.kind == "u":
-            mask = ~(~unsigned.type(0) << count) if np.ndim(count) else count
-            return (a >> start) & mask
         top = unsigned.type(width - 1)
         left = (a.view(unsigned) << (unsigned.type(width) - end)).view(dtype)
         inside = left >> (unsigned.type(width) - np.maximum(count, unsigned.type(1))).astype(dtype)
-        beyond = a >> top.astype(dtype)
+        beyond = a >> top.astype(dtype) if dtype.kind == "i" else dtype.type(0)
         return np.where((length & byte) == 0, dtype.type(0), np.where(start > top, beyond, inside))
 
     return ternary(decoder, (dtype, U32, U32), run, dtype)

@@ -129,7 +129,7 @@ operation("sub")(lambda decoder: _add(decoder, True))
 @operation("mul")
 def _mul(decoder: Decoder) -> Step:
     if not is_float(decoder):
-        return ops_integer.multiply(decoder)
+        return ops_integer.binary(decoder, *ops_integer.product(decoder))
     mode, kind = decoder.first(MODES, "rn"), decoder.type
     if mode != "rn" and kind in ("f32", "f64"):
         return arithmetic(decoder, 2, directed(kind, mode, two_product))
@@ -153,7 +153,7 @@ def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
 @operation("div")
 def _div(decoder: Decoder) -> Step:
     if not is_float(decoder):
-        return ops_integer.divide(decoder)
+        return ops_integer.binary(decoder, decoder.dtype, ops_integer.quotient(decoder.dtype))
     mode, kind = decoder.first(MODES, "rn"), decoder.type
     return arithmetic(decoder, 2, np.divide if mode == "rn" else directed(kind, mode, _exact_quotient))
 
@@ -252,12 +252,12 @@ def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Ste
 
 @operation("neg")
 def _neg(decoder: Decoder) -> Step:
-    return _sign_bits(decoder, np.bitwise_xor) if is_float(decoder) else ops_integer.negate(decoder)
+    return _sign_bits(decoder, np.bitwise_xor) if is_float(decoder) else ops_integer.unary(decoder, decoder.dtype, np.negative)
 
 
 @operation("abs")
 def _abs(decoder: Decoder) -> Step:
-    return _sign_bits(decoder, lambda a, mask: a & ~mask) if is_float(decoder) else ops_integer.absolute(decoder)
+    return _sign_bits(decoder, lambda a, mask: a & ~mask) if is_float(decoder) else ops_integer.unary(decoder, decoder.dtype, np.abs)
 
 
 @operation("copysign")

@@ -1,7 +1,7 @@
 """Loads and stores of matrices by a warp: wmma.load, wmma.store, ldmatrix, stmatrix; and the choice among all matrix instructions."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,52 +9,41 @@ from .decoder import Decoder, Source
 from .ops_matrix import Run, multiply, places_in_rows, register_type, shape_of, values_in_register
 from .ops_mbarrier import shared_offset
 from .ops_memory import load, save, space_of
-from .ptx_types import DTYPES, S64, U16, U32, U64, UNSIGNED, Array
+from .ptx_types import S64, U16, U32, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:
     from .lanes import Lanes
     from .ops_warp import Warps
 
 
-def _fragment(decoder: Decoder, registers: int, kind: str) -> tuple[Array, Array]:
+def _elements(decoder: Decoder, parts: list[Any], operand: int) -> tuple[str, DType, Callable[["Lanes"], list[Array]]]:
+    """Return the space and the type of a fragment's elements, and the function that computes the addresses of each lane's ones."""
     m, n, k = shape_of(decoder)
-    rows, columns = {"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n))
-    return places_in_rows(rows, columns, registers * values_in_register(kind))
-
-
-def _offsets(decoder: Decoder, stride: Source | None, places: tuple[Array, Array], size: int) -> Callable[["Lanes"], Array]:
-    """Return the function that computes the offsets of a fragment's elements in bytes, for each lane and element."""
-    rows, columns = places
+    rows, columns = places_in_rows(*{"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n)), len(parts) * values_in_register(decoder.type))
     minor, major = (columns, rows) if decoder.has("row") else (rows, columns)
-    extent = int(minor.max()) + 1
+    space, address = decoder.address(operand, U64)
+    stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
+    dtype = UNSIGNED[decoder.dtype.itemsize]
 
-    def offsets(lanes: "Lanes") -> Array:
-        step = lanes.spread(stride(lanes)).astype(S64)[:, None] if stride is not None else np.int64(extent)
-        lane = lanes.column("laneid")
-        return (major[lane] * step + minor[lane]) * size
+    def addresses(lanes: "Lanes") -> list[Array]:
+        step = lanes.spread(stride(lanes)).astype(S64)[:, None] if stride is not None else np.int64(minor.max() + 1)
+        base, lane = lanes.spread(address(lanes)), lanes.column("laneid")
+        offsets = ((major[lane] * step + minor[lane]) * dtype.itemsize).astype(base.dtype)
+        return [base + offsets[:, number] for number in range(offsets.shape[1])]
 
-    return offsets
+    return space_of(decoder, space), dtype, addresses
 
 
 def load_fragment(decoder: Decoder) -> Run:
     """Decode wmma.load: each lane loads its elements."""
-    kind = decoder.type
-    parts = decoder.vector(0)
-    targets = [decoder.target(part, register_type(kind)) for part in parts]
-    operand_space, address = decoder.address(1, U64)
-    stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
-    dtype = UNSIGNED[DTYPES[kind].itemsize] if kind != "tf32" else U32
-    places = _fragment(decoder, len(parts), kind)
-    fetch = load(space_of(decoder, operand_space), dtype, 1)
-    offsets = _offsets(decoder, stride, places, dtype.itemsize)
+    register, parts = register_type(decoder.type), decoder.vector(0)
+    targets = [decoder.target(part, register) for part in parts]
+    space, dtype, addresses = _elements(decoder, parts, 1)
+    fetch = load(space, dtype, 1)
 
     def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
-        base = lanes.spread(address(lanes))
-        where = offsets(lanes)
-        values = np.stack(
-            [lanes.spread(fetch(lanes, base + where[:, number].astype(base.dtype))[0]) for number in range(where.shape[1])], axis=1
-        )
-        bits = np.ascontiguousarray(values).view(register_type(kind))
+        values = np.stack([lanes.spread(fetch(lanes, each)[0]) for each in addresses(lanes)], axis=1)
+        bits = np.ascontiguousarray(values).view(register)
         for number, target in enumerate(targets):
             target(lanes, np.ascontiguousarray(bits[:, number]))
 
@@ -63,23 +52,16 @@ def load_fragment(decoder: Decoder) -> Run:
 
 def store_fragment(decoder: Decoder) -> Run:
     """Decode wmma.store: each lane stores its elements."""
-    kind = decoder.type
     parts = decoder.vector(1)
-    sources = [decoder.source(part, register_type(kind)) for part in parts]
-    operand_space, address = decoder.address(0, U64)
-    stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
-    dtype = UNSIGNED[DTYPES[kind].itemsize]
-    places = _fragment(decoder, len(parts), kind)
-    put = save(space_of(decoder, operand_space), dtype, 1)
-    offsets = _offsets(decoder, stride, places, dtype.itemsize)
+    sources = [decoder.source(part, register_type(decoder.type)) for part in parts]
+    space, dtype, addresses = _elements(decoder, parts, 0)
+    put = save(space, dtype, 1)
 
     def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
-        base = lanes.spread(address(lanes))
-        where = offsets(lanes)
         bits = np.stack([lanes.spread(source(lanes)) for source in sources], axis=1)
         values = np.ascontiguousarray(bits).view(dtype)
-        for number in range(where.shape[1]):
-            put(lanes, base + where[:, number].astype(base.dtype), [np.ascontiguousarray(values[:, number])])
+        for number, each in enumerate(addresses(lanes)):
+            put(lanes, each, [np.ascontiguousarray(values[:, number])])
 
     return run
 
@@ -146,16 +128,8 @@ def store_matrix(decoder: Decoder) -> Run:
 
 def decode_matrix(decoder: Decoder) -> Run:
     """Decode an instruction of this file."""
-    root = decoder.parts[0]
-    if root == "ldmatrix":
-        return load_matrix(decoder)
-    if root == "stmatrix":
-        return store_matrix(decoder)
-    if root == "wmma" and decoder.parts[1] == "load":
-        return load_fragment(decoder)
-    if root == "wmma" and decoder.parts[1] == "store":
-        return store_fragment(decoder)
-    return multiply(decoder)
+    makers = {"ldmatrix": load_matrix, "stmatrix": store_matrix, "wmma.load": load_fragment, "wmma.store": store_fragment}
+    return makers.get(decoder.parts[0], makers.get(".".join(decoder.parts[:2]), multiply))(decoder)
 
 
 MATRIX = ("mma", "wmma", "ldmatrix", "stmatrix")

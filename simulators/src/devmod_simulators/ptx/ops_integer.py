@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 _WIDER: dict[DType, DType] = {U16: U32, U32: U64, np.dtype("i2"): S32, S32: S64}
 
+REDUCTIONS: dict[str, Any] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
 
 def constant(value: int, dtype: DType) -> Array:
     """Return an array of one element."""
@@ -55,10 +59,9 @@ def pairs(function: Callable[..., Any], dtype: DType) -> Callable[..., Array]:
     return lambda *values: function(*(value.view(dtype).reshape(-1, 2) for value in values)).astype(dtype).view(U32).reshape(-1)
 
 
-def integer_type(decoder: Decoder, signed: bool = False) -> DType:
-    """Return the type of an integer instruction; unsigned where the sign does not matter."""
-    dtype = decoder.dtype
-    return dtype if signed else UNSIGNED[dtype.itemsize]
+def integer_type(decoder: Decoder) -> DType:
+    """Return the type of an integer instruction whose sign does not matter."""
+    return UNSIGNED[decoder.dtype.itemsize]
 
 
 def carry(decoder: Decoder) -> int:
@@ -82,12 +85,9 @@ def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, 
 
     def run(lanes: "Lanes") -> None:
         x, y = a(lanes), b(lanes)
-        if subtract:
-            # The flag is the carry of x + ~y + 1, the inverse of a borrow: 128-bit divisions of NVRTC read it with addc.
-            y = ~y
-            extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(1)
-        else:
-            extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(0)
+        # The flag of a subtraction is the carry of x + ~y + 1, the inverse of a borrow: 128-bit divisions of NVRTC read it with addc.
+        y = ~y if subtract else y
+        extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(subtract)
         total = x + y
         value = total + extra
         flag = (total < x) | (value < total)
@@ -114,14 +114,8 @@ def add_or_subtract(decoder: Decoder, subtract: bool) -> Step:
     return binary(decoder, integer_type(decoder), function)
 
 
-@operation("addc")
-def _addc(decoder: Decoder) -> Step:
-    return add_or_subtract(decoder, False)
-
-
-@operation("subc")
-def _subc(decoder: Decoder) -> Step:
-    return add_or_subtract(decoder, True)
+operation("addc")(lambda decoder: add_or_subtract(decoder, False))
+operation("subc")(lambda decoder: add_or_subtract(decoder, True))
 
 
 def high_unsigned(a: Array, b: Array) -> Array:
@@ -161,12 +155,6 @@ def product(decoder: Decoder) -> tuple[DType, Callable[[Array, Array], Array], D
     return unsigned, np.multiply, unsigned
 
 
-def multiply(decoder: Decoder) -> Step:
-    """Decode mul of integers."""
-    dtype, function, result = product(decoder)
-    return binary(decoder, dtype, function, result)
-
-
 def multiply_add(decoder: Decoder) -> Step:
     """Decode mad of integers."""
     dtype, function, result = product(decoder)
@@ -188,25 +176,18 @@ def multiply_add(decoder: Decoder) -> Step:
     return ternary(decoder, (dtype, dtype, result), lambda a, b, c: function(a, b) + c, result)
 
 
-@operation("madc")
-def _madc(decoder: Decoder) -> Step:
-    return multiply_add(decoder)
-
-
-def _low24(dtype: DType) -> Callable[[Array], Array]:
-    eight = dtype.type(8)
-    return lambda a: (a << eight) >> eight
+operation("madc")(multiply_add)
 
 
 @operation("mul24", "mad24")
 def _mul24(decoder: Decoder) -> Step:
     dtype = decoder.dtype
-    cut = _low24(dtype)
-    wide = _WIDER[dtype]
+    wide, eight = _WIDER[dtype], dtype.type(8)
     shift = wide.type(16 if decoder.has("hi") else 0)
 
     def multiply_24(a: Array, b: Array) -> Array:
-        return (cut(a).astype(wide) * cut(b).astype(wide) >> shift).astype(dtype)
+        x, y = (((each << eight) >> eight).astype(wide) for each in (a, b))
+        return (x * y >> shift).astype(dtype)
 
     if decoder.parts[0] == "mul24":
         return binary(decoder, dtype, multiply_24)
@@ -225,11 +206,6 @@ def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
         return np.where(b == 0, ones, np.where((a < 0) != (b < 0), -result, result))
 
     return signed
-
-
-def divide(decoder: Decoder) -> Step:
-    """Decode div of integers."""
-    return binary(decoder, decoder.dtype, quotient(decoder.dtype))
 
 
 @operation("rem")
@@ -265,13 +241,3 @@ def _sad(decoder: Decoder) -> Step:
         return np.where(a > b, a.view(unsigned) - b.view(unsigned), b.view(unsigned) - a.view(unsigned)) + c
 
     return ternary(decoder, (dtype, dtype, unsigned), run, unsigned)
-
-
-def absolute(decoder: Decoder) -> Step:
-    """Decode abs of integers."""
-    return unary(decoder, decoder.dtype, np.abs)
-
-
-def negate(decoder: Decoder) -> Step:
-    """Decode neg of integers."""
-    return unary(decoder, decoder.dtype, np.negative)

@@ -46,9 +46,7 @@ def _lop3(decoder: Decoder) -> Step:
     table = operands[4].value
     combine = decoder.first(("and", "or"))
     a, b, c = (decoder.source(number, U32) for number in (1, 2, 3))
-    first = operands[0].first if isinstance(operands[0], Pair) else operands[0]
-    out = decoder.target(first, U32)
-    predicate = decoder.target(operands[0].second, PRED) if isinstance(operands[0], Pair) else None
+    out, predicate = decoder.pair(operands[0], U32, PRED)
     condition = decoder.source(5, PRED) if combine else None
 
     def run(lanes: "Lanes") -> None:
@@ -58,7 +56,7 @@ def _lop3(decoder: Decoder) -> Step:
             if table >> minterm & 1:
                 value = value | ((x if minterm & 4 else ~x) & (y if minterm & 2 else ~y) & (z if minterm & 1 else ~z))
         out(lanes, value)
-        if predicate is not None and condition is not None:
+        if condition is not None:
             nonzero = value != 0
             predicate(lanes, nonzero & condition(lanes) if combine == "and" else nonzero | condition(lanes))
 
@@ -147,30 +145,17 @@ def _setp(decoder: Decoder) -> Step:
     kind = decoder.type
     compare = comparison(decoder, kind)
     target = decoder.operands[0]
-    first = decoder.target(target.first if isinstance(target, Pair) else target, PRED)
-    second = decoder.target(target.second, PRED) if isinstance(target, Pair) else None
-    if kind.endswith("x2"):
-
-        def run_pair(lanes: "Lanes") -> None:
-            both = compare(lanes)
-            first(lanes, both[:, 0].copy())
-            if second is not None:
-                second(lanes, both[:, 1].copy())
-
-        return run_pair
-    if second is None:
-        return lambda lanes: first(lanes, compare(lanes))
-
-    combine = decoder.first(("and", "or", "xor"))
-    if combine:
+    first, second = decoder.pair(target, PRED, PRED)
+    halves = kind.endswith("x2")
+    if isinstance(target, Pair) and not halves and decoder.first(("and", "or", "xor")):
         raise decoder.unsupported("the interpreter lacks setp with two destinations and a combination")
 
     def run(lanes: "Lanes") -> None:
         holds = compare(lanes)
-        first(lanes, holds)
-        second(lanes, ~holds)
+        first(lanes, holds[:, 0].copy() if halves else holds)
+        second(lanes, holds[:, 1].copy() if halves else ~holds)
 
-    return run
+    return run if halves or isinstance(target, Pair) else lambda lanes: first(lanes, compare(lanes))
 
 
 @operation("set")

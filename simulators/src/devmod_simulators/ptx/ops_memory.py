@@ -22,7 +22,7 @@ from .memory import (
     store,
 )  # fmt: skip
 from .ops_move import joined, split
-from .ptx_types import S64, U64, UNSIGNED, Array, DType
+from .ptx_types import S64, U8, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:
     from .lanes import Lanes
@@ -147,6 +147,12 @@ def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
         return result
 
     return generic
+
+
+def read_bytes(lanes: "Lanes", address: int, size: int) -> bytes:
+    """Return the bytes at a generic address, as the first lane reads them."""
+    part = lanes.select(np.zeros(size, int), [])
+    return load("", U8, 1)(part, np.uint64(address) + np.arange(size, dtype=U64))[0].tobytes()
 
 
 def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lanes", Array, list[Array]], None]:

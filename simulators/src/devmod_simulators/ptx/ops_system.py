@@ -10,9 +10,9 @@ import numpy as np
 from .decoder import Decoder, operation
 from .errors import PtxError
 from .guards import Step
-from .memory import FUNCTION_PARAMETERS, Heap
-from .ops_memory import load, save
-from .ptx_types import U8, U32, U64, Group, Instruction, Name
+from .memory import Heap
+from .ops_memory import load, read_bytes, save
+from .ptx_types import U32, U64, Group, Instruction, Name
 
 if TYPE_CHECKING:
     from .lanes import Lanes
@@ -34,21 +34,18 @@ def is_system_call(instruction: Instruction) -> bool:
 
 def _value(lanes: "Lanes", name: str, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the argument of a call: it is in a parameter of the caller's frame."""
-    place = lanes.frame.base + (lanes.frame.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))
-    return lanes.spread(load("local", dtype, 1)(lanes, np.array([place], U64))[0])
+    return lanes.spread(load("local", dtype, 1)(lanes, np.array([lanes.frame.place(name)], U64))[0])
 
 
 def _put(lanes: "Lanes", name: str, value: Any) -> None:
-    place = lanes.frame.base + (lanes.frame.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))
-    save("local", value.dtype, 1)(lanes, np.array([place], U64), [value])
+    save("local", value.dtype, 1)(lanes, np.array([lanes.frame.place(name)], U64), [value])
 
 
 def _text(lane: "Lanes", address: int) -> str:
     """Return the zero-terminated text at an address."""
-    fetch = load("", U8, 1)
-    data = bytearray()
-    while byte := int(fetch(lane, np.array([address + len(data)], U64))[0][0]):
-        data.append(byte)
+    data = b""
+    while (byte := read_bytes(lane, address + len(data), 1)) != b"\0":
+        data += byte
     return data.decode("utf-8", "replace")
 
 
@@ -59,9 +56,8 @@ def format_text(lane: "Lanes", text: str, arguments: int) -> str:
     def argument(size: int) -> bytes:
         nonlocal place
         place = -(-place // size) * size
-        data = load("", U32 if size == 4 else U64, 1)(lane, np.array([place], U64))[0][:1].tobytes()
         place += size
-        return data
+        return read_bytes(lane, place - size, size)
 
     def convert(match: re.Match[str]) -> str:
         flags, width, precision, length, kind = match.groups()

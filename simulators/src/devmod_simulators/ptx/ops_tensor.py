@@ -9,8 +9,8 @@ from .decoder import Decoder, Source
 from .errors import PtxError
 from .guards import Step
 from .ops_mbarrier import expect, shared_offset, update
-from .ops_memory import load, save
-from .ptx_types import S32, S64, U8, U64, UNSIGNED, Address, Array
+from .ops_memory import load, read_bytes, save
+from .ptx_types import S32, S64, U64, UNSIGNED, Address, Array
 
 if TYPE_CHECKING:
     from .lanes import Lanes
@@ -85,10 +85,7 @@ def tensor_copy(decoder: Decoder) -> Step:
     def run(lanes: "Lanes") -> None:
         for number in range(lanes.count):
             lane = lanes.select(np.array([number]), sorted(decoder.reads))
-            byte = load("", U8, 1)
-            start = descriptor(lane).astype(U64) + np.arange(128, dtype=U64)
-            data = byte(lane.select(np.zeros(128, int), []), start)[0].tobytes()
-            box = TensorMap(data, lane)
+            box = TensorMap(read_bytes(lane, int(descriptor(lane)[0]), 128), lane)
             address, inside = box.places([int(each(lane)[0]) for each in corner])
             shared = box.shared_places(int(shared_offset(place(lane))[0]))
             dtype = UNSIGNED[box.element]

@@ -13,8 +13,8 @@ import numpy as np
 from .decoder import Decoder, operation
 from .errors import PtxError
 from .guards import Step
-from .ops_memory import load, save
-from .ptx_types import F32, S64, U8, U32, U64, UNSIGNED, Address, Array, DType
+from .ops_memory import load, read_bytes, save
+from .ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
 
 if TYPE_CHECKING:
     from .lanes import Lanes
@@ -33,9 +33,7 @@ class Descriptor:
     """A texture or a surface object."""
 
     def __init__(self, lanes: "Lanes", address: int, magic: bytes) -> None:
-        data = load("", U8, 1)(lanes.select(np.zeros(_DESCRIPTOR.size, int), []), address + np.arange(_DESCRIPTOR.size, dtype=U64))[
-            0
-        ].tobytes()
+        data = read_bytes(lanes, address, _DESCRIPTOR.size)
         name, _, self.address, *extent, self.dimensions, layered, kind, self.channels, x, y, z, linear, flags = _DESCRIPTOR.unpack(data)
         if name.rstrip(b"\0") != magic:
             raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object, {lanes.describe(0)}")

@@ -1,13 +1,14 @@
 """Operations of a warp: shuffles, votes, matches, reductions."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .decoder import Decoder, Source
 from .ops_bits import population
-from .ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array, Pair
+from .ops_integer import REDUCTIONS
+from .ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array
 
 if TYPE_CHECKING:
     from .execution import Execution
@@ -54,9 +55,7 @@ Run = Callable[["Lanes", Warps, Array], None]
 
 def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
     mode = decoder.first(("up", "down", "bfly", "idx"))
-    target = decoder.operands[0]
-    out = decoder.target(target.first if isinstance(target, Pair) else target, U32)
-    valid_out = decoder.target(target.second, PRED) if isinstance(target, Pair) else None
+    out, valid_out = decoder.pair(decoder.operands[0], U32, PRED)
     a, b, c = decoder.source(1, U32), decoder.source(2, U32), decoder.source(3, U32)
     mask = decoder.source(4, U32) if decoder.has("sync") else None
     five = U32.type(31)
@@ -71,16 +70,13 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
         limit = first | (clamp & ~segment)
         if mode == "up":
             source = lane - operand
-            valid = source >= limit
         elif mode == "down":
             source = lane + operand
-            valid = source <= limit
         elif mode == "bfly":
             source = lane ^ operand
-            valid = source <= limit
         else:
             source = first | (operand & ~segment)
-            valid = source <= limit
+        valid = source >= limit if mode == "up" else source <= limit
         source = np.where(valid, source, lane)
         value = a(lanes)
         if len(value) > 1:
@@ -91,8 +87,7 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
                 here = warps.present.take(slot)
                 value = np.where(here, value.take(warps.positions().take(slot)), U32.type(0))
         out(lanes, value)
-        if valid_out is not None:
-            valid_out(lanes, valid)
+        valid_out(lanes, valid)
 
     return mask, run
 
@@ -122,9 +117,7 @@ def _vote(decoder: Decoder) -> tuple[Source | None, Run]:
 def _match(decoder: Decoder) -> tuple[Source | None, Run]:
     everyone = decoder.has("all")
     dtype = U64 if decoder.type == "b64" else U32
-    target = decoder.operands[0]
-    out = decoder.target(target.first if isinstance(target, Pair) else target, U32)
-    same_out = decoder.target(target.second, PRED) if isinstance(target, Pair) else None
+    out, same_out = decoder.pair(decoder.operands[0], U32, PRED)
     a, mask = decoder.source(1, dtype), decoder.source(2, U32)
 
     def run(lanes: "Lanes", warps: Warps, members: Array) -> None:
@@ -144,24 +137,13 @@ def _match(decoder: Decoder) -> tuple[Source | None, Run]:
             return
         same = equal == members_here
         out(lanes, np.where(same, equal, U32.type(0)))
-        if same_out is not None:
-            same_out(lanes, same)
+        same_out(lanes, same)
 
     return mask, run
 
 
-_REDUCTIONS: dict[str, Any] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
 def _redux(decoder: Decoder) -> tuple[Source | None, Run]:
-    function = _REDUCTIONS[decoder.first(tuple(_REDUCTIONS))]
+    function = REDUCTIONS[decoder.first(tuple(REDUCTIONS))]
     dtype = DTYPES[decoder.type]
     out, a, mask = decoder.target(0, dtype), decoder.source(1, dtype), decoder.source(2, U32)
 
@@ -178,17 +160,14 @@ def _redux(decoder: Decoder) -> tuple[Source | None, Run]:
 
 
 def _elect(decoder: Decoder) -> tuple[Source | None, Run]:
-    target = decoder.operands[0]
-    out = decoder.target(target.first if isinstance(target, Pair) else target, U32)
-    chosen_out = decoder.target(target.second, PRED) if isinstance(target, Pair) else None
+    out, chosen_out = decoder.pair(decoder.operands[0], U32, PRED)
     mask = decoder.source(1, U32)
 
     def run(lanes: "Lanes", warps: Warps, members: Array) -> None:
         here = warps.bits()[warps.warps] & members
         leader = population((here & (~here + U32.type(1))) - U32.type(1))
         out(lanes, leader)
-        if chosen_out is not None:
-            chosen_out(lanes, leader == lanes.column("laneid"))
+        chosen_out(lanes, leader == lanes.column("laneid"))
 
     return mask, run
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable, is_type, size_of
+from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable
 from .variable_parser import SPACES, VariableParser
 
 #: The most registers of one declaration, which bounds the memory that a text can ask for.
@@ -28,7 +28,7 @@ class Parser(VariableParser):
         variable = (self.function.variables if self.function else {}).get(name) or self.result.variables.get(name)
         if variable is None:
             raise self.fail(f"there is no variable {name!r}")
-        return size_of(variable.type)
+        return DTYPES[variable.type].itemsize
 
     # Modules
 
@@ -195,7 +195,7 @@ class Parser(VariableParser):
         width = 1
         if kind in ("v2", "v4"):
             width, kind = int(kind[1:]), self.next()[1:]
-        if not is_type(kind) or width != 1:
+        if kind not in DTYPES or width != 1:
             raise self.fail(f"registers of type .{kind} are not supported")
         dtype = DTYPES[kind]
         while True:

@@ -34,16 +34,6 @@ PRED = DTYPES["pred"]
 UNSIGNED: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64, 16: DTYPES["b128"]}
 
 
-def is_type(name: str) -> bool:
-    """Return whether `name` is a PTX type."""
-    return name in DTYPES
-
-
-def size_of(name: str) -> int:
-    """Return the bytes of a value of the PTX type `name`."""
-    return DTYPES[name].itemsize
-
-
 @dataclass(frozen=True, slots=True)
 class Register:
     """A register of a function, by its number there."""
@@ -146,7 +136,7 @@ class Variable:
     @property
     def size(self) -> int:
         """Bytes of the variable."""
-        return size_of(self.type) * self.count
+        return DTYPES[self.type].itemsize * self.count
 
     def joined(self, other: "Variable | None") -> "Variable":
         """Return a variable with room for both: each call has parameters `param0`, `param1`, … in a scope of its own."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .memory import Arena, Heap, LaneMemory, place_of, stepped
+from .memory import Arena, Heap, LaneMemory, Views, place_of, stepped
 from .ptx_types import S64, U8, Array, DType
 
 if TYPE_CHECKING:
@@ -134,6 +134,17 @@ class Shadow:
             execution.race(lanes, positions[racing], index[racing], before[racing], access, "writes" if writes else "reads", self)
 
 
+def examine(
+    memory: Views, lanes: "Lanes", address: Array, size: int, access: str, step: int, space: str, inside: tuple[int, int], limits: Any
+) -> tuple[Array, int, Array | None]:
+    """Report the lanes whose access is wrong. Return the addresses, the constant that comes to them yet, and which lanes are wrong."""
+    place = place_of(memory, lanes, address)
+    if not (place.union | step) & (size - 1) and place.low + step >= inside[0] and place.high + step + size <= inside[1]:
+        return address, step, None
+    address, execution = stepped(address, step), lanes.frame.execution
+    return address, 0, execution.refuse(lanes, address, size, access, space, limits)  # type: ignore[attr-defined]
+
+
 class ShadowLanes(LaneMemory):
     """Memory of each block or lane, with shadows. One more piece takes the accesses that are out of bounds."""
 
@@ -160,16 +171,10 @@ class ShadowLanes(LaneMemory):
     ) -> tuple[Array, Array]:
         """Return a view and the indices of elements there, after all checks."""
         execution: Any = lanes.frame.execution
-        start, end = execution.limits(self.space, self.size)
-        place = place_of(self, lanes, offset)
-        bad = None
-        if (place.union | step) & (size - 1) or place.low + step < start or place.high + step + size > end:
-            offset, step = stepped(offset, step), 0
-            value = offset.astype(S64)
-            outside = (value < start) | (value + size > end)
-            bad = execution.refuse(lanes, offset, size, access, self.space, outside)
-            if bad is not None:
-                offset = np.where(bad, offset.dtype.type(0), offset)
+        limits = execution.limits(self.space, self.size)
+        offset, step, bad = examine(self, lanes, offset, size, access, step, self.space, limits, limits)
+        if bad is not None:
+            offset = np.where(bad, offset.dtype.type(0), offset)
         view, index = super().locate(lanes, pieces, offset, size, dtype, access, step)
         if bad is not None:
             index = np.where(bad, (len(self.bytes) - self.stride) // dtype.itemsize, index)
@@ -201,14 +206,8 @@ class ShadowArena(Arena):
     def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
         """Return a view and the indices of elements there, after all checks."""
         execution: Any = lanes.frame.execution
-        place = place_of(self, lanes, address)
         limits = execution.limits("global", 0)
-        start, end = limits or self.last
-        bad = None
-        if (place.union | step) & (size - 1) or place.low + step < start or place.high + step + size > end:
-            whole, address, step = self.inside(place.low + step, place.high + step + size), stepped(address, step), 0
-            if limits or not whole or place.union & (size - 1):
-                bad = execution.refuse(lanes, address, size, access, "global", self.outside(address, size, limits))
+        address, step, bad = examine(self, lanes, address, size, access, step, "global", limits or self.last, limits)
         if bad is not None:
             address = np.where(bad, np.uint64(self.base), address)
             index = (address - np.uint64(self.base)).view(S64) // dtype.itemsize
@@ -218,17 +217,3 @@ class ShadowArena(Arena):
         touched = index + step // dtype.itemsize if step > 0 else index
         execution.touch(Touched(self.shadow, lanes, touched, dtype, size // dtype.itemsize, access, view, index), bad)
         return view, index
-
-    def inside(self, low: int, high: int) -> bool:
-        """Return whether an interval is in one range."""
-        return any(start <= low and high <= end for start, end in zip(self.starts, self.ends, strict=True))
-
-    def outside(self, address: Array, size: int, limits: tuple[int, int] | None) -> Array:
-        """Return whether each address is outside of its limits, or of all ranges."""
-        if limits:
-            return np.asarray((address < np.uint64(limits[0])) | (address > np.uint64(max(limits[1] - size, 0))))
-        if not self.starts:
-            return np.ones(len(address), bool)
-        place = np.searchsorted(self.start_array, address, side="right").astype(S64) - 1
-        ends = self.end_array[np.maximum(place, 0)]
-        return np.asarray((place < 0) | (address + np.uint64(size) > ends) | (address > np.uint64(2**63)))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .operand_parser import OperandParser
-from .ptx_types import DTYPES, Variable, is_type
+from .ptx_types import DTYPES, Variable
 
 SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
 
@@ -39,8 +39,8 @@ class VariableParser(OperandParser):
                 width = int(token[2:])
             elif token == ".ptr" or token in SPACES:
                 continue  # attributes of a pointer parameter: .ptr .global .align N
-            elif is_type(token[1:]) or token in (".texref", ".samplerref", ".surfref"):
-                kind = token[1:] if is_type(token[1:]) else "b64"
+            elif token[1:] in DTYPES or token in (".texref", ".samplerref", ".surfref"):
+                kind = token[1:] if token[1:] in DTYPES else "b64"
                 if self.tokens[self.at] == ".ptr":
                     # The alignment after .ptr is that of the memory, not of the parameter.
                     while self.tokens[self.at].startswith("."):
