@@ -554,7 +554,7 @@ static void load_page(devmod_file *file, page *p) {
         if (!m->has_bytes) continue;
         if (m->size && (aligned(end) > p->end || m->size > p->end - aligned(end))) bad(&r, "records of more bytes than the head says");
         check_blob(&r, p->records + at);
-        m->offset = file->start + aligned(end);
+        m->offset = file->start + (m->size ? aligned(end) : 0);
         if (m->size) end = aligned(end) + m->size;
     }
     if (end != p->end) bad(&r, "records of fewer bytes than the head says");
