@@ -578,7 +578,8 @@ def read_bundle(data: bytes) -> dict[str, Any]:
             if each["kind"] in KINDS or each["kind"] == "const_loader":
                 check_repeats(each["kind"], each["bytes"], spans)
     candidates = sorted((each["rank"], at) for at, each in enumerate(records) if "rank" in each)
-    require([rank for rank, _ in candidates] == list(range(number(fields["candidates"], 0, 2**32 - 1))), "the ranks of the candidates")
+    require(len(candidates) == number(fields["candidates"], 0, 2**32 - 1), "the number of candidates")
+    require([rank for rank, _ in candidates] == list(range(len(candidates))), "the ranks of the candidates")
     ranked = [at for _, at in candidates]
     roots = [number(each, 0, len(records) - 1) for each in array(fields["roots"])] if "roots" in fields else ranked
     require(roots and len(set(roots)) == len(roots), "one root or more, none twice")

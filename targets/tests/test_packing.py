@@ -203,3 +203,13 @@ def test_unpack_replaces_nothing(folder: Path, tmp_path: Path) -> None:
     devmod.save(devmod.bundle(one, two), tmp_path / "twice.devmod")
     with pytest.raises(devmod.FormatError, match="which cannot be written there"):
         packing.unpack(tmp_path / "twice.devmod", tmp_path / "out")
+
+
+@pytest.mark.row("R18")
+def test_unpack_writes_nothing_that_was_changed(folder: Path, tmp_path: Path) -> None:
+    pack(folder / "web", tmp_path)
+    library = tmp_path / "k.devmod"
+    library.write_bytes(library.read_bytes().replace(b"x[0] = 1.0", b"x[0] = 2.0"))
+    with pytest.raises(devmod.FormatError, match="SHA-256"):
+        packing.unpack(library, tmp_path / "out")
+    assert contents(tmp_path / "out") == {}

@@ -22,6 +22,7 @@ import devmod
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+from fuzzing.c_reader import compiler  # noqa: E402
 from fuzzing.large import LARGE  # noqa: E402
 from fuzzing.process import Run, run_reader, run_readers  # noqa: E402
 from fuzzing.readers import READERS  # noqa: E402
@@ -40,6 +41,8 @@ def needed(reader: str, test: str) -> None:
         pytest.xfail("being mended")
     if reader.startswith("javascript") and not shutil.which("node"):
         pytest.skip("node is not installed")
+    if reader == "c-reader" and compiler() is None:
+        pytest.skip("there is no C compiler on PATH")
 
 
 def groups() -> Iterator[list[str]]:

@@ -786,6 +786,12 @@ def _read_js(data: bytes) -> None:
     compare_bundle(data)
 
 
+def _read_c(data: bytes) -> None:
+    from fuzzing.c_reader import compare_bundle
+
+    compare_bundle(data)
+
+
 def _read_js_module(kind: str, data: bytes) -> None:
     from fuzzing.javascript import compare_module
 
@@ -879,6 +885,7 @@ def _readers() -> Iterator[Reader]:
     for kind in ("webgpu", "const_loader", "opencl"):
         read = partial(_read_js_module, kind)
         yield Reader(f"javascript-{kind}", read, msgpack, partial(seeds.wire, kind), passes=2, weight=1, executions=600, native=True)
+    yield Reader("c-reader", _read_c, bundle, files, passes=2, executions=1500, native=True)
     yield Reader("specification", partial(_read_second, "bundle"), bundle, files, passes=6, executions=1000)
     metadata = partial(_read_second, "metadata")
     yield Reader("specification-metadata", metadata, mutation.mutate_json, seeds.metadata, passes=4, weight=1, executions=1000)

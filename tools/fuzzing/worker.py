@@ -182,7 +182,7 @@ def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
     faulthandler.enable()
     warnings.simplefilter("error")
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     given.folder.mkdir(parents=True, exist_ok=True)
     os.environ["DEVMOD_CACHE_DIR"] = str(given.folder / "cache")
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # Mesa prints a warning without it

@@ -294,6 +294,22 @@ def test_a_page_that_changes_in_place_is_used_as_it_was_hashed() -> None:
         devmod.load("k/f.devmod")
 
 
+@pytest.mark.row("R46", "R50")
+def test_a_page_that_changes_while_it_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = library(), library(b"evil")
+    signed("k/f.devmod", data=good)
+    module: Any = devmod.load("k/f.devmod")
+
+    def hashed(data: bytes) -> bytes:
+        with Path("k/f.devmod").open("r+b") as file:
+            file.write(bad)
+        return hashlib.sha256(data).digest()
+
+    monkeypatch.setattr("devmod._formats.pages.sha256_of", hashed)
+    name = f"f001_{'a long name ' * 40}"
+    assert module._owners_of(name)[0].entry.digest == hashlib.sha256(b"good 1").digest()
+
+
 # -- the signature
 
 

@@ -53,12 +53,12 @@ WAYS: dict[str, Way | str] = {
     "devmod_frameworks.torch.register": "Module.get_function",
     "devmod_frameworks.tvm_ffi.register": "Module.get_function",
 }
-#: The commands that open a file, with their options, and those that open none.
+#: The commands that open a file, with their options, and those that open none. `unpack` opens those of `pack` alone: its own tests have one.
 COMMANDS = (
     "bench scale", "bundle -o out.devmod", "check", "inspect --source", "run scale f=1 --threads 1",
     "sign --key acme.pem --name acme/f --version 3", "verify", "view --no-open",
 )  # fmt: skip
-OTHERS = "demo simulate build cache compile conformance devices doctor init keygen new-backend onnx plugins profile"
+OTHERS = "demo simulate build cache compile conformance devices doctor init keygen new-backend onnx pack plugins profile unpack"
 
 BYTES = "save dumps bundle save_to_bytes wire_parts verify get_global "
 PAYLOAD = f"{BYTES} code inspect_source payload_of dump_module_bytes dump_imports "

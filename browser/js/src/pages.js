@@ -147,7 +147,7 @@ export class Index {
       if (kind && !this.#heights.has(number)) throw new FormatError(`${this.#place}: module ${number} is neither a candidate nor imported`);
     });
     await this.#checkSources(entries);
-    if (pages.length > 1) await this.#checkNames(entries);
+    await this.#checkNames(entries);
     return (this.entries = entries);
   }
 

@@ -307,7 +307,7 @@ class Index:
         for number in roots:
             check_tree(number, lambda each: self.entry(each).imports, self._heights, self.place)
         walked = _index.candidates_of(roots, lambda each: entries[each].imports if entries[each].kind == _index.BUNDLE else None)
-        self._agree(ranks == [*range(self.candidates)] and walked == candidates)
+        self._agree(len(ranks) == self.candidates and ranks == [*range(len(ranks))] and walked == candidates)
         for number, entry in enumerate(entries):
             if entry.kind and number not in self._heights:
                 raise FormatError(f"{self._subject}: module {number} is neither a candidate nor imported")
@@ -316,7 +316,7 @@ class Index:
             self.entry(number, source=True)
             if number not in used:
                 raise FormatError(f"{self._subject}: no module has the sources {number}")
-        if len(self.pages) > 1:
+        if len(self.pages) > 1 or self.pages[0].names:
             others: dict[str, list[int]] = {}
             for page in self.pages:
                 for name, numbers in self._owners(page).items():

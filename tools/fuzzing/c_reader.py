@@ -1,0 +1,92 @@
+"""The reader in C, built with sanitizers, and compared with Python: both must accept the same bundles."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import devmod
+from fuzzing.readers import Breach, walk
+from fuzzing.seeds import ROOT
+
+FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+FOLDER = ROOT / "readers" / "c"
+
+
+def compiler() -> str | None:
+    """Return a compiler of C with sanitizers; None on Windows."""
+    if sys.platform == "win32":
+        return None
+    return next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+
+
+def _unlimited() -> None:
+    """Lift the worker's limit on addresses: the sanitizer reserves more, for its shadow of all memory."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
+
+
+@cache
+def _process() -> subprocess.Popen[bytes] | None:
+    program = compiler()
+    if program is None:
+        return None
+    folder = tempfile.TemporaryDirectory(prefix="devmod_c_reader_")
+    built = Path(folder.name, "verdict")
+    sources = [str(FOLDER / "devmod_reader.c"), str(ROOT / "readers/tests/verdict.c")]
+    subprocess.run([program, *FLAGS, *SANITIZERS, f"-I{FOLDER}", *sources, "-o", str(built)], check=True)
+    process = subprocess.Popen([str(built)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=_unlimited)
+
+    def close() -> None:
+        process.kill()
+        process.communicate()
+        folder.cleanup()
+
+    atexit.register(close)
+    return process
+
+
+def ask(data: bytes) -> tuple[int, int, int, str]:
+    """Return the results of a file in memory and by ranges, how many modules are not supported, and the error."""
+    process = _process()
+    assert process is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(struct.pack("<I", len(data)) + data)
+        process.stdin.flush()
+        line = process.stdout.readline()
+    except BrokenPipeError:
+        line = b""
+    if not line:
+        raise Breach(f"the reader in C ended with {process.wait()}")
+    first, second, unsupported, error = line.decode(errors="replace").rstrip("\n").split(" ", 3)
+    return int(first), int(second), int(unsupported), error
+
+
+def compare_bundle(data: bytes) -> None:
+    """Read a bundle with the bytes of its modules in both readers."""
+    if _process() is None:
+        return
+    mine = ""
+    try:
+        for module in walk(devmod.loads(data)):
+            if module.kind not in ("bundle", "_lib"):
+                module.save_to_bytes()
+    except devmod.FormatError as error:
+        mine = str(error)
+    first, second, unsupported, theirs = ask(data)
+    if first != second:
+        raise Breach(f"the reader in C: {first} for a file in memory, {second} by ranges; {theirs}")
+    if mine and not first and unsupported:  # Python's problem may be in the compressed bytes
+        return
+    if bool(mine) != bool(first):
+        raise Breach(f"Python: {mine[:300] or 'accepted'}; C: {theirs or 'accepted'}")
