@@ -333,6 +333,9 @@ def test_what_two_pages_say_of_a_candidate_must_agree(many: bytes) -> None:
     assert refused(rank, look_up) == refused(rank, whole) == DISAGREE
     none = changed(0, lambda page: page["modules"][seven].pop("rank"))
     assert refused(none, look_up) == refused(none, whole) == DISAGREE
+    listed = changed(0, lambda page: page["modules"][seven]["functions"].append("zz"))  # by its record, and its page does not find it
+    assert "zz" in list(devmod.loads(listed).functions)
+    assert refused(listed, lambda root: (list(root.functions), root.functions["zz"])) == refused(listed, whole) == DISAGREE
     misplaced = changed(at, lambda page: page["names"].append(["blur", [seven]]))
     assert refused(misplaced, look_up) == refused(misplaced, whole) == DISAGREE
 

@@ -172,6 +172,11 @@ class Index:
         rows.sort(key=lambda row: row[0])
         return list(dict.fromkeys([name for _, names in rows for name in names]))
 
+    def check_names(self) -> None:
+        """Compare the pages with each other if `names` has read them: it may have a name that `find` does not find."""
+        if all(page.data for page in self.pages):
+            self.entries()
+
     def entries(self) -> list[Entry]:
         """Return all records. The first call reads and checks the whole index."""
         return self._once.get("entries", self._read_all)

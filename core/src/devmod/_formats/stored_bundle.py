@@ -54,6 +54,7 @@ class _Owners(Mapping[str, Module]):
     def __getitem__(self, name: str) -> Module:
         numbers = self._tree.index.find(name) if isinstance(name, str) else []
         if not numbers:
+            self._tree.index.check_names()
             raise KeyError(name)
         return self._tree.module(numbers[0])
 
