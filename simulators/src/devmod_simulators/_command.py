@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from devmod.backend import cache_dir
+from devmod.backend import cache_dir, find_program, temporary_folder
 from devmod.commands import debug_option
 from devmod.errors import DeviceNotFoundError, DevmodError
 
@@ -35,14 +33,17 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
     values = {name: str(folder / name.partition("_")[0].lower()) for name in _CACHES}
     for each in values.values():
         os.makedirs(each, mode=0o700, exist_ok=True)
-    values |= libcuda.environment(arch=arch, devices=devices, **({"sanitize": checks} if checks else {}))
-    # Not by its path, where a space would end it.
-    values["LD_LIBRARY_PATH"] = os.pathsep.join([str(cubins.build().parent), values["LD_LIBRARY_PATH"]])
+    try:
+        values |= libcuda.environment(arch=arch, devices=devices, **({"sanitize": checks} if checks else {}))
+        # Not by its path, where a space would end it.
+        values["LD_LIBRARY_PATH"] = os.pathsep.join([str(cubins.build().parent), values["LD_LIBRARY_PATH"]])
+    except UnavailableError as error:
+        raise DeviceNotFoundError(str(error), kind="cuda") from error
     values["LD_PRELOAD"] = " ".join(filter(None, [cubins.soname, os.environ.get("LD_PRELOAD")]))
     values |= dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(_SHIMS / "ptxas"))
     values["CUDA_FORCE_PTX_JIT"] = "1"  # devmod compiles a source to PTX
     values["CACHEDB"] = str(folder / "xdg" / "tinygrad.db")
-    if shutil.which("nvcc"):
+    if find_program("nvcc"):
         values["PATH"] = os.pathsep.join([str(_SHIMS), os.environ.get("PATH", os.defpath)])
     return values
 
@@ -50,12 +51,12 @@ def environment(arch: str = "90", devices: int = 1, checks: str = "") -> dict[st
 def run_with_checks(words: Sequence[str], checks: str) -> int:
     """Run a command of devmod on the simulated GPU with checks, and return its exit code."""
     os.environ.update(environment(checks=check_names([checks])))
-    return _run([sys.executable, "-m", "devmod", *words])
+    return _run([sys.executable, "-P", "-m", "devmod", *words])  # it imports nothing of the current folder
 
 
 def _run(program: Sequence[str]) -> int:
     """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         log = Path(folder, "reports")
         try:
             process = subprocess.run(program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)}, check=False)
@@ -104,11 +105,7 @@ def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, .
     memory model: a clean run is no proof.
     """
     checks = check_names([sanitize]) if sanitize is not None else ""
-    try:
-        values = environment(arch, devices, checks)
-    except UnavailableError as error:
-        raise DeviceNotFoundError(str(error), kind="cuda") from error
-    os.environ.update(values)
+    os.environ.update(environment(arch, devices, checks))
     if checks:
         click.get_current_context().exit(_run(program))
     for each in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and COMMAND would too

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -51,8 +50,10 @@ def build(soname: str, folders: Sequence[Path], includes: Callable[[], Sequence[
     if packaged.exists():
         return packaged
     headers = includes()
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
+    from devmod.backend import find_program  # it searches no current folder; a wheel's build has no devmod
+
+    compiler = find_program(os.environ.get("CC", "cc"))
+    if not compiler:
         raise UnavailableError(
             f"no C compiler is installed (cc), which builds the stand-in for {soname}; Debian and Ubuntu: apt-get install gcc libc6-dev"
         )
