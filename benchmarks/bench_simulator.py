@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from timing import check
 
-from devmod_simulators.ptx import Launch, Machine, Sanitizer
+from devmod_simulators.ptx import Launch, Machine, Sanitizer, launch_with_checks
 from devmod_targets.cuda.nvrtc import compile_program
 
 #: The most time with all checks, of that without.
@@ -112,7 +112,7 @@ def measure(rounds: int, checks: str = "") -> dict[str, float]:
         for _ in range(rounds * (100 if name == "small" else 1) + 1):
             began = time.thread_time()
             if checks:
-                assert not sanitizer.launch(module, kernel, launch, frozenset(checks.split(",")), sorted(machine.ranges))
+                assert not launch_with_checks(sanitizer, module, kernel, launch, frozenset(checks.split(",")), sorted(machine.ranges))
             else:
                 machine.launch(module, kernel, launch)
             times.append(time.thread_time() - began)

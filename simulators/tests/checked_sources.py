@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from ptx_sources import ptx_of
 
-from devmod_simulators.ptx import Launch, Machine, PtxError, Report, Sanitizer
+from devmod_simulators.ptx import Launch, Machine, PtxError, Report, Sanitizer, launch_with_checks
 
 CHECKS = frozenset({"bounds", "align", "free", "race", "sync", "init"})
 
@@ -56,7 +56,7 @@ def reports_of(
         values += bytes(-len(values) % argument.itemsize) + argument.tobytes()
     shape = [tuple(np.broadcast_to(value, ()).tolist() for value in (*np.atleast_1d(each), 1, 1)[:3]) for each in (grid, block)]
     try:
-        return sanitizer.launch(module, "k", Launch(*shape, values, **launch), checks, sorted(machine.ranges))  # type: ignore[arg-type]
+        return launch_with_checks(sanitizer, module, "k", Launch(*shape, values, **launch), checks, sorted(machine.ranges))  # type: ignore[arg-type]
     except PtxError:
         if not sanitizer.reports:
             raise

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
 
+from .drivers.build import UnavailableError
 from .drivers.driver import PREFIX, StandinDriver
 from .drivers.library import libcuda
 
@@ -77,17 +77,19 @@ def simulated_driver() -> StandinDriver:
     Raises
     ------
     DeviceNotFoundError
-        This process uses another driver.
+        This process uses another driver, or the simulated one cannot be built.
     """
-    with suppress(OSError):
-        if not hasattr(ctypes.CDLL(libcuda.soname, mode=os.RTLD_NOLOAD), "standin_report"):
-            raise DeviceNotFoundError(
-                f"checks need the simulated GPU, and this process has loaded another {libcuda.soname} before. Run the program with: "
-                "devmod simulate --sanitize -- COMMAND",
-                kind="cuda",
-            )
+    if libcuda.is_taken:
+        raise DeviceNotFoundError(
+            f"checks need the simulated GPU, and this process has loaded another {libcuda.soname} before. Run the program with: "
+            "devmod simulate --sanitize -- COMMAND",
+            kind="cuda",
+        )
+    try:
+        driver = libcuda.load()
+    except UnavailableError as error:
+        raise DeviceNotFoundError(str(error), kind="cuda") from error
     os.environ |= {"DEVMOD_CUDA_DRIVER": "simulator", "CUDA_FORCE_PTX_JIT": "1"}
-    driver = libcuda.load()
     driver.show()
     return driver
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from contextlib import suppress
 
 from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError, pip_install
@@ -105,13 +104,12 @@ def find_library() -> Attempt:
         from devmod_simulators import UnavailableError, libcuda
     except ImportError as error:
         raise driver_import_error(error, "cuda", "CUDA", "devmod_simulators", distribution="devmod-simulators") from error
-    with suppress(OSError):
-        if not hasattr(ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD), "standin_report"):
-            raise DeviceNotFoundError(
-                f"no CUDA device can be used: {VARIABLE} is 'simulator', and this process has loaded another {LIBRARY} before. Run the "
-                "program with: devmod simulate -- COMMAND",
-                kind="cuda",
-            )
+    if libcuda.is_taken:
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: {VARIABLE} is 'simulator', and this process has loaded another {LIBRARY} before. Run the "
+            "program with: devmod simulate -- COMMAND",
+            kind="cuda",
+        )
     try:
         driver = libcuda.load()
     except UnavailableError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -97,6 +98,13 @@ class DriverLibrary(StandinLibrary):
         driver = StandinDriver(self.build())
         driver.set_always(self._setting, self._command)
         return driver
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether this process has loaded another library of this soname."""
+        with suppress(OSError):
+            return not hasattr(ctypes.CDLL(self.soname, mode=os.RTLD_NOLOAD), "standin_report")
+        return False
 
     def load(self) -> StandinDriver:
         """Load the driver into this process, with the first call, and return it. It has no devices until `StandinDriver.show`.

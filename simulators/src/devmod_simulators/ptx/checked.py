@@ -9,7 +9,7 @@ import numpy as np
 from .barriers import Barriers, Waiting
 from .columns import Launch
 from .decoder import Decoder
-from .execution import Execution
+from .execution import Execution, run
 from .guards import Step
 from .lanes import Frame, Lanes
 from .memory import Arena
@@ -19,12 +19,14 @@ from .origins import UNKNOWN, origins_of
 from .poison import Poison
 from .program import Block, Code, Leave, Program
 from .ptx_types import S64, Address, Array, Register
-from .reports import Place, counted, source_of, type_of, variable_place, width_of
+from .reports import Place, Report, counted, source_of, type_of, variable_place, width_of
 from .sanitizer import Sanitizer
 from .shadows import THREAD, Shadow, ShadowArena, ShadowLanes, Touched
+from .streams import Work
 
 if TYPE_CHECKING:
     from .barriers import Barrier
+    from .module import Module
 
 _PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
 _MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
@@ -464,3 +466,28 @@ class CheckedExecution(Execution):
             site, lanes = groups[0]
             self.sanitizer.report(self, "sync", "deadlock", site, lanes.lanes, f"waits for threads that never come: {waits}")
         super().deadlock()
+
+
+def launch_with_checks(
+    sanitizer: Sanitizer,
+    module: "Module",
+    kernel: str,
+    launch: Launch,
+    checks: frozenset[str],
+    ranges: list[tuple[int, int]],
+    work: Work = (0, 0),
+) -> list[Report]:
+    """Run a kernel with checks. `sanitizer.reports` has what was found, also if it raises an error."""
+    for start, size in ranges:
+        if start not in sanitizer.allocations:  # it was allocated before the checks began
+            sanitizer.allocated(start, size, "", True)
+    sanitizer.checks = checks
+    shadow = sanitizer.arena.shadow
+    sanitizer.arena.set_ranges(ranges)
+    program = module.program(kernel, checks, Watcher)
+    program.watcher.grain = program.watcher.grain or grain_of(program)
+    if program.watcher.grain < shadow.grain:
+        shadow.reset(program.watcher.grain)
+    sanitizer.begin_launch(program, launch, work)
+    run(program, launch, sanitizer.arena, CheckedExecution)
+    return list(sanitizer.reports.values())

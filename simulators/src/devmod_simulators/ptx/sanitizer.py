@@ -10,7 +10,6 @@ import numpy as np
 
 from ..drivers.worker_process import Fields, text
 from .columns import Launch
-from .execution import run
 from .memory import Arena
 from .reports import Place, Report, parameters_of, source_of, type_of, width_of
 from .shadows import THREAD, UNWRITTEN, WRITTEN, ShadowArena
@@ -18,7 +17,7 @@ from .streams import Order, Work
 
 if TYPE_CHECKING:
     from .checked import CheckedExecution, Site
-    from .module import Module
+    from .program import Program
 
 #: The largest allocation whose bytes are followed until something writes them.
 _FOLLOWED = 1 << 28
@@ -152,28 +151,12 @@ class Sanitizer:
 
     # Launches
 
-    def launch(
-        self, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: list[tuple[int, int]], work: Work = (0, 0)
-    ) -> list[Report]:
-        """Run a kernel with checks. `reports` has what was found, also if it raises an error."""
-        from .checked import CheckedExecution, Watcher, grain_of
-
-        for start, size in ranges:
-            if start not in self.allocations:  # it was allocated before the checks began
-                self.allocated(start, size, "", True)
-        self.checks = checks
-        shadow = self.arena.shadow
-        self.arena.set_ranges(ranges)
-        program = module.program(kernel, checks, Watcher)
-        program.watcher.grain = program.watcher.grain or grain_of(program)
-        if program.watcher.grain < shadow.grain:
-            shadow.reset(program.watcher.grain)
+    def begin_launch(self, program: "Program", launch: Launch, work: Work) -> None:
+        """Note that a kernel begins."""
         self.program, self.configuration = program, launch
-        self.begin_work(work, f"the kernel {kernel}")
+        self.begin_work(work, f"the kernel {program.name}")
         self.limits: dict[Any, tuple[int, int] | None] = {}
         self.names: list[tuple[str, str]] | None = None
-        run(program, launch, self.arena, CheckedExecution)
-        return list(self.reports.values())
 
     def value(self, offset: int) -> int:
         """Return 8 bytes of the block of parameters."""

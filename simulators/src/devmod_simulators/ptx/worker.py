@@ -110,9 +110,11 @@ class Worker:
 
     def launch_with_checks(self, module: Module, kernel: str, launch: Launch, ranges: list[tuple[int, int]], fields: Fields) -> bytes:
         """Run a kernel with checks, and return the reports."""
+        from .checked import launch_with_checks
+
         sanitizer = self.noted(fields)
         try:
-            sanitizer.launch(module, kernel, launch, sanitizer.checks, ranges, fields.numbers("QQ"))  # type: ignore[arg-type]
+            launch_with_checks(sanitizer, module, kernel, launch, sanitizer.checks, ranges, fields.numbers("QQ"))  # type: ignore[arg-type]
         except PtxError as error:
             error.fields = sanitizer.packed()
             raise
