@@ -7,20 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from setup import projects  # tools/setup.py
+
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = [
-    ROOT / "core/src",
-    ROOT / "readers/src",
-    ROOT / "targets/src",
-    ROOT / "conformance/src",
-    ROOT / "runtime/src",
-    ROOT / "remote/src",
-    ROOT / "frameworks/src",
-    ROOT / "tvm/src",
-    ROOT / "trust/src",
-    *sorted((ROOT / "plugins").glob("*/src")),
-]
-SOURCES += sorted((ROOT / "examples").glob("*/src"))
+SOURCES = [path / "src" for path in (*projects(), ROOT / "tvm", *sorted(ROOT.glob("examples/*"))) if (path / "src").is_dir()]
 
 
 @cache
@@ -54,7 +44,7 @@ def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
 def imports(*, types: bool = False) -> dict[str, set[str]]:
     """Return the modules that each module imports, at its top and inside functions; under TYPE_CHECKING too if `types` is true."""
     known = modules()
-    return {name: {to for to in _imported(path, known, types) if to != name} for name, path in known.items()}
+    return {name: {to for to in _imported(name, path, known, types) if to != name} for name, path in known.items()}
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -86,15 +76,17 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return results
 
 
-def _imported(path: Path, known: dict[str, Path], types: bool) -> Iterator[str]:
+def _imported(name: str, path: Path, known: dict[str, Path], types: bool) -> Iterator[str]:
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node, for_types in statements(path):
         if for_types and not types:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
-        elif node.module:
-            assert node.level == 0, "relative imports are not used here"
+        elif node.module or node.level:
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
             for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                if inner in known or node.module in known:
-                    yield inner if inner in known else node.module
+                inner = f"{module}.{alias.name}"
+                if inner in known or module in known:
+                    yield inner if inner in known else module

@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process the simulated GPU before anything loads a driver."""
     if config.getoption("devmod_sanitize"):
-        from devmod_simulators._sanitize import simulated_driver
+        from devmod_simulators import simulated_driver
 
         simulated_driver()
 
@@ -29,7 +29,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test with the checks."""
     if not item.config.getoption("devmod_sanitize"):
         return (yield)
-    from devmod_simulators._sanitize import sanitize
+    from devmod_simulators import sanitize
 
     with sanitize(item.config.getini("devmod_sanitize")):
         return (yield)

@@ -10,7 +10,7 @@ from .drivers.driver import StandinDriver, ViolationError
 from .drivers.library import DriverLibrary, StandinLibrary, libcuda
 
 if TYPE_CHECKING:
-    from ._sanitize import SanitizeError, sanitize
+    from ._sanitize import SanitizeError, sanitize, simulated_driver
 
 __all__ = [
     "BuildError",
@@ -22,12 +22,13 @@ __all__ = [
     "ViolationError",
     "libcuda",
     "sanitize",
+    "simulated_driver",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import the checks with their first use: they need devmod-core, and a build of this wheel has none."""
-    if name not in ("SanitizeError", "sanitize"):
+    if name not in ("SanitizeError", "sanitize", "simulated_driver"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import _sanitize
 
