@@ -1,8 +1,9 @@
 """Build every distribution as an index gets it, check each, install them from a folder into empty environments, and print what to type.
 
-    python tools/release.py
+    python tools/release.py             `make release` runs it
+    python tools/release.py --set X     write version X wherever the tree names its version, and end
 
-`make release` runs it. Publishing is a person's act. What is built is in build/release/dist: give that folder to the index.
+Publishing is a person's act. What is built is in build/release/dist: give that folder to the index.
 """
 
 from __future__ import annotations
@@ -41,6 +42,21 @@ def folders() -> list[Path]:
 def version_of(folder: Path) -> str:
     """Return the version of a distribution."""
     return str(tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+
+
+def set_version(old: str, new: str) -> None:
+    """Write a version wherever the tree names its own: in the projects, in requirements, in `__version__`, in pages and tests."""
+    npm = [each.replace(".dev", "-dev.") for each in (old, new)]
+    places = ["*.toml", "*.py", "*.md", "*.json", ":!benchmarks/RESULTS.md"]
+    found = ["git", "grep", "-lIF", "-e", old, "-e", npm[0], "--", *places]
+    for name in subprocess.run(found, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+        before, after = npm if name.endswith(".json") else (old, new)
+        lead = r'devmod(?:-[a-z]+)?(?:\[[a-z,-]+\])?(?:[=>]=| )|version(?:__)? = "|"version": "'
+        text = (ROOT / name).read_text(encoding="utf-8")
+        changed = re.sub(rf"({lead}){re.escape(before)}(?![\w.])", rf"\g<1>{after}", text)
+        if changed != text:
+            (ROOT / name).write_text(changed, encoding="utf-8")
+            print(f"  {name}")
 
 
 def build() -> list[Path]:
@@ -111,7 +127,7 @@ def check(files: Sequence[Path], version: str) -> None:
 def run(command: Sequence[str | Path], *, label: str = "", cwd: Path = OUT, variables: Mapping[str, str] | None = None) -> str:
     """Run a command with the folder of distributions as one more index, and return its output. Raise SystemExit if it fails."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON", "VIRTUAL_ENV"))}
-    found = {"PIP_FIND_LINKS": str(DIST), "UV_FIND_LINKS": str(DIST), "PIP_PRE": "1", "UV_PRERELEASE": "allow"}
+    found = {"PIP_FIND_LINKS": str(DIST), "UV_FIND_LINKS": str(DIST)}
     env = clean | found | {"DEVMOD_CACHE_DIR": str(OUT / "cache")} | dict(variables or {})
     done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -179,6 +195,9 @@ def readme_example() -> None:
 def main() -> None:
     """Build, check, install, run, and print what a person types."""
     version = version_of(ROOT / "core")
+    if sys.argv[1:2] == ["--set"]:
+        set_version(version, sys.argv[2])
+        return
     print(f"devmod {version}: building into {DIST.relative_to(ROOT)}", flush=True)
     check(build(), version)
     print("installing from this folder", flush=True)
@@ -186,7 +205,7 @@ def main() -> None:
     print("the README", flush=True)
     readme_example()
     if "dev" in version:
-        print(f"\nAll passed. {version} is a development version: first set the version in each pyproject.toml and in CHANGELOG.md.")
+        print(f"\nAll passed. {version} is a development version: first run python tools/release.py --set VERSION, and write CHANGELOG.md.")
     print(f"\nTo release {version}, with which .github/workflows/release.yml builds again and publishes:")
     print(f"  git tag v{version}\n  git push origin v{version}")
 

@@ -66,7 +66,7 @@ def test_a_healthy_machine_has_a_line_for_each_kind(site: Path, tmp_path: Path) 
         lines[1:3]
         == [
             "cuda     not installed",
-            "           runtime: the runtime devmod-cuda 0.1.0.dev1 is excluded by DEVMOD_PLUGINS_ALLOW",
+            "           runtime: the runtime devmod-cuda 0.1.0 is excluded by DEVMOD_PLUGINS_ALLOW",
         ]
         or lines[1] == "cuda     not installed"
     )

@@ -304,7 +304,7 @@ def test_a_build_box_makes_programs(tmp_path: Path) -> None:
         "FunctionNotFoundError: the program module has no function 'q'; it has: 'p'",
         f"{fallback}DEVMOD_COMPILE_FORCE_FALLBACK was set. {ways}make it again without that, or load what it saves, where the program runtime "
         "is installed (pip install devmod-runtime)",
-        "NotRegisteredError: devmod.load_from_bytes.program is not registered: devmod-runtime 0.1.0.dev1 provides it, and the environment "
+        "NotRegisteredError: devmod.load_from_bytes.program is not registered: devmod-runtime 0.1.0 provides it, and the environment "
         f"variable DEVMOD_PLUGINS_ALLOW excludes it. To use it, {excluded}",
     ]
 

@@ -88,7 +88,7 @@ PROGRAMS = {
         "import tvm, warnings, devmod_tvm\ntvm.__version__ = '0.28.1'\nwith warnings.catch_warnings(record=True) as caught:\n"
         "    devmod_tvm.autoload()\nprint(*(each.message for each in caught), tvm.runtime.device('opencl').exist)",
         *("TVM_DEVICE_BACKEND_AUTOLOAD", "0"),
-        "devmod-tvm 0.1.0.dev1 supports TVM 0.27; this is TVM 0.28.1. TVM runs without devmod's runtimes. To upgrade: pip install --upgrade "
+        "devmod-tvm 0.1.0 supports TVM 0.27; this is TVM 0.28.1. TVM runs without devmod's runtimes. To upgrade: pip install --upgrade "
         "devmod-tvm False\n",
     ),
     "a choice of kinds": (

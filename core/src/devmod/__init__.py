@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
     __all__: list[str]
 
-__version__ = "0.1.0.dev1"
+__version__ = "0.1.0"
 
 #: The public names of each module; "" for names that are modules themselves.
 _NAMES = {

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from devmod_runtime.tools.verify import verify as verify
 
 #: Equal to `devmod.__version__`, because this wheel imports private modules of core.
-__version__ = "0.1.0.dev1"
+__version__ = "0.1.0"
 
 if devmod.__version__ != __version__:
     raise devmod.PluginError(
