@@ -63,16 +63,16 @@ def build() -> list[Path]:
     """Build the sdist and the wheel of each distribution, and return them. Each wheel is built from its sdist, as an index's users may."""
     shutil.rmtree(OUT, ignore_errors=True)
     DIST.mkdir(parents=True)
-    sources = build_into(sys.executable, DIST, folders(), "sdist")
+    with_tvm = python_of(WITH_TVM)
+    sources = build_into(sys.executable, DIST, [*folders(), *([TVM] if with_tvm.exists() else [])], "sdist")
     unpacked = OUT / "sdists"
     for each in sources:
         with tarfile.open(each) as archive:
             archive.extractall(unpacked, filter="data")
-    build_into(sys.executable, DIST, sorted(unpacked.iterdir()), "wheel")
-    with_tvm = python_of(WITH_TVM)
-    if with_tvm.exists():
-        for form in ("sdist", "wheel"):
-            build_into(str(with_tvm), DIST, [TVM], form)
+    tvm = sorted(unpacked.glob("devmod_tvm-*"))
+    build_into(sys.executable, DIST, sorted({*unpacked.iterdir()}.difference(tvm)), "wheel")
+    if tvm:
+        build_into(str(with_tvm), DIST, tvm, "wheel")
     else:
         print("  without devmod-tvm, which needs TVM's headers: run make frameworks first")
     return sorted(DIST.iterdir())

@@ -27,6 +27,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         command = [
             *(os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-s"),
             *(f"-I{each}" for each in headers),
+            *(f"-ffile-prefix-map={each}=." for each in (self.root, *headers)),  # messages name files
             *("-o", str(output), str(Path(self.root, "native", "bridge.cpp"))),
             *(f"-L{each}" for each in libraries),
             *("-ltvm_runtime", "-ltvm_ffi"),
