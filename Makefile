@@ -66,7 +66,7 @@ test-setup: $(NEEDED)  ## fetch what only the tests need: a browser, Vulkan's va
 $(NEEDED): fetch-%: setup
 	@$(BIN)/python tools/$*.py
 
-pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.13 here
+pythons: setup  ## tests of core, runtime, readers, build side and kit with each Python of 3.11 to 3.14 here
 	@$(BIN)/python tools/pythons.py -n $(JOBS)
 
 frameworks: setup  ## the tests of devmod-frameworks and devmod-tvm with PyTorch, JAX, tvm-ffi and TVM, and numba-cuda and Triton on the simulated GPU

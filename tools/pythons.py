@@ -1,4 +1,4 @@
-"""Run the tests of core, runtime, readers, build side and conformance kit with each Python from 3.11 to 3.13 on this machine.
+"""Run the tests of core, runtime, readers, build side and conformance kit with each Python from 3.11 to 3.14 on this machine.
 
     python tools/pythons.py [--prepare] [pytest options]
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from environments import ROOT, InstallError, install, kept
 from setup import fingerprint, group
 
-TESTED = ((3, 11), (3, 12), (3, 13))
+TESTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 #: The distributions whose tests run. They pin core and each other, so all are installed.
 PACKAGES = ("core", "runtime", "readers", "targets", "conformance", "remote", "trust")
 #: Those of the runtime that need no backend.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 #: A shell starts jobs in the background with SIGINT ignored, and their children inherit that. This program restores the default.
 _RESTORE = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 
@@ -47,6 +49,8 @@ def storm(body, seed, interrupts, shortest=2e-6, longest=3e-4):
 
 def run_storm(program: str, *arguments: object) -> str:
     """Return the output of a program that may call `storm`. It runs in another process, which must succeed in time."""
+    if sys.version_info >= (3, 14) and "storm(" in program:
+        pytest.skip("Python 3.14 raises KeyboardInterrupt also between the acquisition of a lock and its block")
     command = [sys.executable, "-c", STORM + program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, done.stderr) == (0, "")

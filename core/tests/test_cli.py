@@ -794,7 +794,7 @@ def test_plugins_lists_hooks_that_are_never_called(tmp_path: Path) -> None:
 @pytest.mark.row("R10")
 def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
     register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
-    assert "in this process                npu " in run(capsys, "plugins", "--no-import")[1]
+    assert "in this process           npu " in run(capsys, "plugins", "--no-import")[1]
     code, out, _ = run(capsys, "plugins", "--all", "--no-import")
     assert code == 0
     assert any(line.split()[:5] == ["devmod.create", "npu", "in", "this", "process"] for line in out.splitlines())

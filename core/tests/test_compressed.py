@@ -15,13 +15,12 @@ import pytest
 from stored import file_of as handmade_file
 from stored import pages_of
 from work import work
+from zstandard_library import NAME, zstd
 
 import devmod
 from devmod._cli import main
 from devmod._formats.blobs import library_text
 from devmod._formats.index import FREE_UNPACKED, MAX_RATIO
-
-zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
 CODE = b"\x7fELF" + b"a payload with repeated parts " * 3000
@@ -199,8 +198,8 @@ def test_another_value_of_compress_is_refused_before_the_file_is_touched(compres
 
 def test_a_missing_library_is_named_with_its_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     packed = devmod.dumps(module(), compress="zstd")
-    monkeypatch.setitem(sys.modules, "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd", None)
-    monkeypatch.delattr(sys.modules["backports" if sys.version_info < (3, 14) else "compression"], "zstd")
+    monkeypatch.setitem(sys.modules, NAME, None)
+    monkeypatch.delattr(sys.modules[NAME.partition(".")[0]], "zstd")
     install = 'backports.zstd is not installed. To add it: pip install "devmod-core[zstd]"'
     with pytest.raises(devmod.NotRegisteredError) as caught:
         devmod.save(module(), tmp_path / "k.devmod", compress="zstd")

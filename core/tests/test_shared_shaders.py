@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,8 +46,6 @@ def repeats_of(data: bytes, number: int = 0) -> Any:
 @pytest.mark.parametrize("compress", [None, "zstd"])
 @pytest.mark.parametrize("kind", ["metal", "webgpu", "vulkan"])
 def test_the_file_has_a_source_once_and_the_bytes_are_the_same(kind: str, compress: str | None) -> None:
-    if compress:
-        pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     made = one_source(kind=kind)
     wire = made.save_to_bytes()
     assert wire.count(SOURCE) == 9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from backend_checks import check_error
 from containers import archive, frames
+from zstandard_library import zstd
 
 import devmod
 from devmod_readers.offload import OffloadImage, read_images
@@ -17,7 +17,6 @@ from devmod_readers.offload import OffloadImage, read_images
 pytestmark = pytest.mark.once  # bytes, which the reader reads itself
 
 FOLDER = Path(__file__).parent / "vectors/kpack"
-needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 
 
 def images(path: Path) -> list[tuple[str, bytes]]:
@@ -32,7 +31,6 @@ def test_images_of_their_writer() -> None:
     ]
 
 
-@needs_zstd
 def test_compressed_images_of_their_writer() -> None:
     assert images(FOLDER / "zstd.kpack") == [
         ("gfx1100 lib/libhip.so", b"HIP_KERNEL_GFX1100_" + b"A" * 500 + b"B" * 500),
@@ -123,11 +121,8 @@ def test_a_damaged_archive_is_an_error(name: str, monkeypatch: pytest.MonkeyPatc
     check_error(devmod.FormatError, lambda: read_images(data), text)
 
 
-@needs_zstd
 def test_a_damaged_frame_is_an_error() -> None:
-    from backports.zstd import compress
-
-    data = archive(ENTRY, frames(compress(bytes(99))))
+    data = archive(ENTRY, frames(zstd.compress(bytes(99))))
     check_error(
         devmod.FormatError,
         lambda: read_images(data),

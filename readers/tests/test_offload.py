@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from struct import pack
@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from backend_checks import check_error
 from containers import AMD, BINARY, CUBIN, FATBIN, FOLDER, HIP, HSACO, NVIDIA, PLAIN, PTX, ZSTD, bundle, compressed, pack_binary
+from zstandard_library import NAME, zstd
 
 import devmod
 from devmod_readers.offload import read_images
 
 pytestmark = pytest.mark.once  # bytes, which the readers read themselves
-
-needs_zstd = pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 
 
 def images(data: Any) -> list[tuple[str, str, str, bytes]]:
@@ -31,8 +30,8 @@ def images(data: Any) -> list[tuple[str, str, str, bytes]]:
     [
         (PLAIN, [HIP]),
         (PLAIN + bytes(4096) + PLAIN, [HIP, HIP]),
-        pytest.param(ZSTD, [HIP], marks=needs_zstd),
-        pytest.param(ZSTD + bytes(9) + PLAIN, [HIP, HIP], marks=needs_zstd),
+        (ZSTD, [HIP]),
+        (ZSTD + bytes(9) + PLAIN, [HIP, HIP]),
         (compressed(1), [HIP]),
         (compressed(2), [HIP]),
         (compressed(3) + compressed(2), [HIP, HIP]),
@@ -92,10 +91,9 @@ def test_fatbins_and_the_sections_of_a_host() -> None:
         ),
         (compressed(1)[:-300], "the compressed offload bundle at byte 0 is damaged: expected 4172 bytes after decompression, got {short}"),
         (compressed(1)[:-2], "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"),
-        pytest.param(
+        (
             ZSTD[:12] + pack("<I", 4171) + ZSTD[16:],
             "the compressed offload bundle at byte 0 is damaged: expected 4171 bytes after decompression, got 4172",
-            marks=needs_zstd,
         ),
         (pack_binary(CUBIN, version=3), "the OffloadBinary at byte 0 has version 3; devmod reads version 1"),
         (pack_binary(CUBIN)[:-1], "the OffloadBinary at byte 0 is outside of the file: bytes 0 to 4223 of 4222"),
@@ -132,11 +130,8 @@ def test_a_damaged_container_is_an_error(data: bytes, message: str) -> None:
     assert str(caught.value) == (message.format(**sizes) if sizes else message)
 
 
-@needs_zstd
 def test_zstd_without_its_checksum_is_an_error() -> None:
-    from backports.zstd import CompressionParameter, compress
-
-    data = compress(PLAIN, options={CompressionParameter.checksum_flag: 1})[:-2]
+    data = zstd.compress(PLAIN, options={zstd.CompressionParameter.checksum_flag: 1})[:-2]
     with pytest.raises(devmod.FormatError) as caught:
         read_images(pack("<4sHHIIQ", b"CCOB", 2, 1, 24 + len(data), len(PLAIN), 7) + data)
     assert str(caught.value) == "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"
@@ -178,11 +173,8 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     )
 
 
-@needs_zstd
 def test_a_frame_cannot_request_a_large_window() -> None:
-    from backports.zstd import CompressionParameter, ZstdCompressor
-
-    parts = ZstdCompressor(options={CompressionParameter.window_log: 27})
+    parts = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 27})
     frame = parts.compress(PLAIN[:100]) + parts.compress(PLAIN[100:], parts.FLUSH_FRAME)
     data = b"CCOB" + pack("<HHIIQ", 2, 1, 24 + len(frame), len(PLAIN), 0) + frame
     with pytest.raises(devmod.FormatError) as caught:
@@ -203,8 +195,7 @@ def test_another_object_is_an_error() -> None:
 
 
 def test_without_a_decompressor_the_error_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "backports.zstd", None)
-    monkeypatch.setitem(__import__("sys").modules, "compression.zstd", None)
+    monkeypatch.setitem(sys.modules, NAME, None)
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
         read_images(FOLDER / "zstd.bundle")
     assert str(caught.value) == (

@@ -55,7 +55,6 @@ def test_one_file_is_written_again(capsys: pytest.CaptureFixture[str], files: li
     assert Path("c.devmod").read_bytes() == Path("b.devmod").read_bytes()
 
 
-@pytest.mark.skipif(sys.version_info < (3, 14) and not pytest.importorskip("backports.zstd"), reason="needs zstd")
 def test_signatures_are_not_those_of_the_new_file(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
     Path("a.devmod.sig").touch()
     out = run(capsys, "bundle", "b.devmod", "a.devmod", "-o", "c.devmod")[1]
@@ -187,7 +186,6 @@ def test_inspect_shows_the_sources(capsys: pytest.CaptureFixture[str], files: li
     assert [each["source"] for each in described["imports"]] == [{"cuda": CUDA}, {"cuda": 1}, {"cl": "kernel void f(global int *x) {}"}]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 14) and not pytest.importorskip("backports.zstd"), reason="needs zstd")
 def test_inspect_shows_what_is_compressed(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
     run(capsys, "bundle", "a.devmod", "-o", "c.devmod", "--compress", "zstd")
     text = run(capsys, "inspect", "c.devmod", "--verify")[1]

@@ -241,7 +241,6 @@ def test_a_target_without_an_architecture_is_an_error_before_the_first_compile(c
 
 
 def test_compression(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd", reason="no library of zstd is installed")
     source = "@compute @workgroup_size(1) fn k() {}\n" + "// a comment\n" * 200
     (tmp_path / "k.wgsl").write_text(source)
     for name, options in {"plain": [], "small": ["--compress", "zstd"]}.items():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
 from backend_checks import code_of
 from containers import AMD, BINARY, FATBIN, FOLDER, HSACO, NVIDIA, PLAIN, PTX, archive, frames, pack_binary
 from recorded_triton import recorded_kernel
+from zstandard_library import zstd
 
 import devmod
 from devmod import FunctionInfo
@@ -131,16 +131,13 @@ def test_names_that_no_image_answers(data: bytes, names: Any, error: type[devmod
     assert str(caught.value) == message
 
 
-@pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-readers[zstd])")
 @pytest.mark.row("R40")
 def test_each_architecture_of_an_archive_is_a_variant() -> None:
-    from backports.zstd import compress
-
     source = 'extern "C" __global__ void axpy(const float *x, float *y, float a) { y[threadIdx.x] += a * x[threadIdx.x]; }'
     built = devmod.compile(source, "rocm -arch=gfx90a,gfx1100", language="HIP")
     codes = [code_of(module) for module in built.imports]
     toc = {"lib/libk.so": {name: {"ordinal": n, "original_size": len(codes[n])} for n, name in enumerate(("gfx90a", "gfx1100"))}}
-    data = archive(toc, frames(*map(compress, codes)))
+    data = archive(toc, frames(*map(zstd.compress, codes)))
     module = offload.load(data + bytes(9) + data[:64] + data[64:], built.imports[0].functions)
     assert [code_of(each) for each in module.imports] == [*codes, *codes]
     loaded = devmod.loads(devmod.dumps(offload.load(data, built.imports[0].functions)))

@@ -50,8 +50,6 @@ def test_functions_that_triton_compiles_here(emulator: Any, device: Any) -> None
 @pytest.mark.parametrize("path", ["plain.bundle", "zstd.bundle", "images.offloadbinary"])
 def test_containers_of_llvm_run(path: str, emulator: Any, device: Any) -> None:
     data = (CONTAINERS / path).read_bytes()
-    if path == "zstd.bundle":
-        pytest.importorskip("backports.zstd", reason="no decompressor of zstd is installed")
     block = triton.load(recorded_kernel("add", "hip"))["add"].block
     x, y, out = arrays(1000)
     scratch = device.zeros(1, "uint8")
