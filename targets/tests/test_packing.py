@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import zipfile
 from pathlib import Path
 
@@ -13,7 +14,11 @@ import devmod
 from devmod._cli import main
 from devmod_targets import packing
 
-VECTORS = Path(__file__).resolve().parents[2] / "core" / "tests" / "vectors" / "arch"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+from fuzzing import seeds  # noqa: E402
+
+VECTORS = ROOT / "core" / "tests" / "vectors" / "arch"
 BINARIES = ("sm_75.cubin", "sm_80.cubin", "gfx1030.hsaco", "compute_90.ptx", "plain.spv")
 WGSL = "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(64) fn fill() { x[0] = 1.0; }"
 
@@ -101,9 +106,7 @@ def test_a_kernel_of_the_same_name_and_architecture_has_the_name_of_its_file(fol
 
 
 def test_a_metadata_file_has_the_functions(folder: Path, tmp_path: Path) -> None:
-    (folder / "k.metallib").write_bytes(b"MTLB" + bytes(84))
-    with pytest.raises(devmod.FormatError, match=r"'k.metallib' cannot be packed: its functions are unknown: expected k\.tvm_meta\.json"):
-        pack(folder, tmp_path)
+    (folder / "k.metallib").write_bytes(seeds.metallib({"scale": None}))
     for name in ("k", "sm_75"):
         (folder / f"{name}.tvm_meta.json").write_text('{"func_info": {"f": {"name": "scale", "arg_types": ["handle", "int32", "int32"]}}}')
     pack(folder, tmp_path)
@@ -113,6 +116,43 @@ def test_a_metadata_file_has_the_functions(folder: Path, tmp_path: Path) -> None
     )
     assert packing.unpack(tmp_path / "k.devmod", tmp_path / "out") == 7
     assert contents(tmp_path / "out") == contents(folder)
+
+
+METAL = """#include <metal_stdlib>
+using namespace metal;
+constant bool flag [[function_constant(3)]];
+[[kernel, max_total_threads_per_threadgroup(128)]] void k(constant uint &n, device float *x, constant half3 &h, constant int *m,
+    threadgroup half4 *t, uint i [[thread_position_in_grid]]) { if (flag) x[i] = n; }
+"""
+
+
+def test_a_metallib_has_the_arguments_that_a_compiler_reads(folder: Path, tmp_path: Path) -> None:
+    constant = {"object": 1, "access": 1}
+    nodes = [
+        seeds.metal_argument(1, "float", "x", 4),
+        seeds.metal_argument(3, "int", "m", 4, space=2, access=1),
+        seeds.metal_argument(0, "half4", "t", 8, space=3),
+        seeds.metal_argument(2, "half3", "h", 8, **constant),
+        seeds.metal_argument(0, "uint", "n", 4, **constant),
+        {0: 0x41000, 1: {1: "uint", 2: "i"}},
+        {0: 0x1003, 1: {0: 128}},
+        {0: 0x80000, 1: {0: "bool", 1: "flag", 2: 3}},
+    ]
+    path = folder / "k.metallib"
+    path.write_bytes(seeds.metallib({"k": nodes}))
+    packing.pack(packing.payload_files([path]), tmp_path / "k.devmod", opaque=False, compress=None, done=lambda count: None)
+    assert devmod.load(tmp_path / "k.devmod").functions == devmod.compile(METAL, "metal", language="MSL").functions
+    path.write_bytes(seeds.metallibs()[0])
+    for opaque, problem in [
+        (False, "it does not have the types of the kernel 'old'. --opaque takes the sizes of its parameters alone"),
+        (True, "it does not have the sizes of the parameters of the kernel 'old'"),
+    ]:
+        with pytest.raises(devmod.FormatError) as caught:
+            packing.pack(packing.payload_files([path]), tmp_path / "k.devmod", opaque=opaque, compress=None, done=lambda count: None)
+        assert str(caught.value) == f"'k.metallib' cannot be packed: {problem}"
+    path.write_bytes(b"MTLB" + bytes(84))
+    with pytest.raises(devmod.FormatError, match=r"^'k.metallib' cannot be packed: the metallib is damaged: expected \d bytes at \d+"):
+        pack(path, tmp_path)
 
 
 def pack(source: Path, tmp_path: Path) -> None:

@@ -180,14 +180,13 @@ def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, 
     metadata = file.read(f"{stem}.tvm_meta.json")
     if metadata is not None:
         fmap = devmod.load_metadata_from_json(metadata)
-        code = dict.fromkeys(fmap, data) if spec.shader_map else data
-    elif kind in ("cuda", "rocm"):
-        fmap = _functions(spec, kind, fmt, data, opaque)
-    elif kind == "metal":
-        raise FormatError(f"its functions are unknown: expected {os.path.basename(stem)}.tvm_meta.json beside it")
-    else:
+    elif kind in ("vulkan", "webgpu"):
         made: Any = devmod.compile(data if kind == "vulkan" else data.decode(), kind, language="SPIR-V" if kind == "vulkan" else "WGSL")
         fmap, code = made.functions, made.code
+    else:
+        fmap = _functions(spec, kind, fmt, data, opaque)
+    if spec.shader_map and code is data:
+        code = dict.fromkeys(fmap, data)
     variant = spec.architecture(fmt, data) if spec.architecture is not None and not spec.shader_map else ""
     names = {}
     for name in fmap:  # a call would reach the first of two kernels with one name for one architecture

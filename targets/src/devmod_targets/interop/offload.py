@@ -8,6 +8,7 @@ import devmod
 from devmod.backend import find_spec
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.amdgpu import find_kernels, read_code_object
+from devmod_readers.metallib import read_metallib
 from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_readers.offload import OffloadImage
 from devmod_readers.offload import read_images as read_images
@@ -147,6 +148,9 @@ def _select(functions: Mapping[str, ReflectedFunction], name: str) -> dict[str, 
 def read_kernels(kind: str, fmt: str, data: memoryview) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
     """Return the kernels of an image by name and by symbol."""
     entries: Mapping[str, KernelEntry]
+    if kind == "metal":
+        functions = read_metallib(bytes(data))
+        return functions, {name: KernelEntry(name, () if all(each.types) else None) for name, each in functions.items()}
     if kind == "cuda":
         entries = read_ptx(bytes(data).decode("utf-8", "replace")) if fmt == "ptx" else read_cubin(data)
     else:
