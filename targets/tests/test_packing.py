@@ -6,6 +6,8 @@ import hashlib
 import os
 import sys
 import zipfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -169,11 +171,10 @@ def test_links_pipes_and_what_is_none_are_not_read(folder: Path, tmp_path: Path)
     (folder / "endless").symlink_to(folder)
     os.mkfifo(folder / "pipe.cubin")
     (folder / "folder.cubin").mkdir()
-    assert [each.name for each in packing.payload_files([folder])] == sorted(contents_of_files(folder))
-
-
-def contents_of_files(folder: Path) -> list[str]:
-    return [*BINARIES, "web/fill.wgsl"]
+    (folder / "sm_80.tvm_meta.json").symlink_to(tmp_path / "secret.cubin")
+    assert [each.name for each in packing.payload_files([folder])] == sorted([*BINARIES, "web/fill.wgsl"])
+    pack(folder, tmp_path)
+    pack(folder / "link.cubin", tmp_path)  # its user names it
 
 
 def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,20 +189,49 @@ def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in tmp_path.iterdir()] == ["kernels"]
 
 
-@pytest.mark.parametrize(
-    "name", ["../out.cubin", "/etc/k.cubin", "a//k.cubin", "c:k.cubin", "a\\k.cubin", "\x1b[2J.cubin", "k" * 600 + ".cubin"]
-)
+NAMES = ["../out", "/etc/k", "a//k", "c:k", "a\\k", "\x1b[2J", "a\nk", "k" * 600, "NUL", "a/con", "aux.d/k", "a./k", "a /k"]
+
+
+@pytest.mark.parametrize("name", [f"{name}.cubin" for name in NAMES])
 def test_a_name_that_no_file_may_have(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(tmp_path / "k.whl", "w") as archive:
-        archive.writestr(zipfile.ZipInfo(name), b"\x7fELF")
-    with pytest.raises(devmod.FormatError, match=r"is a name that no file may have|cannot be packed"):
+        archive.writestr(zipfile.ZipInfo(name), (VECTORS / "sm_80.cubin").read_bytes())
+    with pytest.raises(devmod.FormatError, match=r"is a name that no file may have"):
         pack(tmp_path / "k.whl", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["k.whl"]
+
+
+@pytest.mark.parametrize("name", ["out.devmod", "k.cubin", "k.whl"])
+def test_no_output_is_one_of_the_files(capsys: pytest.CaptureFixture[str], folder: Path, name: str) -> None:
+    problem = f"{folder / name} may be one of the files to pack; writing to it would overwrite it. Choose the suffix .devmod"
+    code, _, error = run(capsys, "pack", folder, "-o", folder / name, "--opaque")
+    assert (code, problem in error) == ((0, False) if name == "out.devmod" else (2, True))
+
+
+def test_ctrl_c_leaves_the_old_file(folder: Path, tmp_path: Path) -> None:
+    pack(folder / "web", tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for last in range(len(BINARIES) + 1):
+        done = partial(interrupt, iter([*[None] * last, KeyboardInterrupt]))
+        with pytest.raises(KeyboardInterrupt):
+            packing.pack(packing.payload_files([folder]), tmp_path / "k.devmod", opaque=True, compress=None, done=done)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def interrupt(ends: Iterator[type[BaseException] | None], count: int) -> None:
+    if error := next(ends):
+        raise error
 
 
 def test_two_payloads_of_one_name(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError, match=r"the payload 'compute_90\.ptx' is there twice"):
         packing.payload_files([folder, folder / "compute_90.ptx"])
+    with zipfile.ZipFile(tmp_path / "k.whl", "w") as archive:
+        archive.writestr("j.cubin", b"first")
+        archive.writestr("k.cubin", b"second")
+    (tmp_path / "k.whl").write_bytes((tmp_path / "k.whl").read_bytes().replace(b"j.cubin", b"k.cubin"))
+    with pytest.raises(devmod.FormatError, match=r"the payload 'k\.cubin' is there twice"):
+        packing.payload_files([tmp_path / "k.whl"])
     with pytest.raises(devmod.FormatError, match="there is no payload with one of the suffixes"):
         packing.pack([], tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
 
@@ -217,6 +247,13 @@ def test_an_archive_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest
     path.write_bytes(data)
     with pytest.raises(devmod.FormatError, match=r"'large\.cubin' cannot be read: "):
         pack(path, tmp_path)
+    path.write_bytes(data.replace(b"PK\1\2", b"PK\1\1"))
+    with pytest.raises(devmod.FormatError, match=r"k\.whl' cannot be read: Bad magic number for central directory$"):
+        packing.payload_files([path])
+    monkeypatch.setattr(packing, "MAX_RATIO", 0)
+    path.write_bytes(data)
+    with pytest.raises(devmod.FormatError, match=r"k\.whl' unpacks to 268435457 bytes; the limit for its size is 268435456$"):
+        packing.payload_files([path])
     monkeypatch.setattr(packing, "MAX_ENTRIES", 0)
     with pytest.raises(devmod.FormatError, match=r"has a directory of \d+ bytes; the limit is 0"):
         packing.payload_files([path])
@@ -247,9 +284,9 @@ def test_unpack_replaces_nothing(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.row("R18")
 def test_unpack_writes_nothing_that_was_changed(folder: Path, tmp_path: Path) -> None:
-    pack(folder / "web", tmp_path)
+    pack(folder, tmp_path)
     library = tmp_path / "k.devmod"
     library.write_bytes(library.read_bytes().replace(b"x[0] = 1.0", b"x[0] = 2.0"))
     with pytest.raises(devmod.FormatError, match="SHA-256"):
         packing.unpack(library, tmp_path / "out")
-    assert contents(tmp_path / "out") == {}
+    assert list((tmp_path / "out").iterdir()) == []
