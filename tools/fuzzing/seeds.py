@@ -77,7 +77,8 @@ def metallib(functions: Mapping[str, Sequence[Mapping[int, object]] | None]) -> 
             buffer = struct.pack("<I", start + 8) + b"AIRR" + table
             described += struct.pack("<I", len(buffer) + 16) + b"RBUF" + struct.pack("<I", len(buffer)) + buffer + b"ENDT"
     lists = struct.pack("<4sHQQ4s", b"RLST", 16, 88 + 4 + len(groups) + 26, len(described), b"ENDT")
-    head = struct.pack("<4s12xQQQ", b"MTLB", 118 + len(groups) + len(described), 88, len(groups)).ljust(88, b"\0")
+    size = 118 + len(groups) + len(described)
+    head = struct.pack("<4s12xQQQQ", b"MTLB", size, 88, len(groups), 118 + len(groups)).ljust(88, b"\0")
     return head + struct.pack("<I", len(functions)) + groups + lists + described
 
 

@@ -2,9 +2,9 @@
 
 `read_metallib` returns the kernels of a library with their arguments.
 
-The format is not documented. A list has a group of tags for each function, with its name and type. The compilers of Metal 3 and later
-also write what Metal's reflection returns: a FlatBuffer for each function, with a node for each argument. The file comes from a
-stranger, so each number is checked.
+The format is not documented. A list has a group of tags for each function, with its name and type. Newer compilers, such as those of
+Metal 3.1, also write what Metal's reflection returns: a FlatBuffer for each function, with a node for each argument. The file comes from
+a stranger, so each number is checked.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 __all__ = ["read_metallib"]
 
-_FUNCTIONS = 24
+#: The places of the offsets of the list of functions, and of what follows it.
+_FUNCTIONS, _METADATA = 24, 40
 _KERNEL = b"\2"
 #: The limits on the kernels and nodes together, and on the bytes of a name: all tables may be at one place.
 _MAX_WORK, _MAX_NAME = 1 << 20, 1 << 10
 #: The nodes of a function. Those between `_BUFFER` and `_FILLED` are textures, samplers and others; Metal itself fills in the later ones.
-_MOST_THREADS, _BUFFER, _FILLED, _OTHERS, _CONSTANT = 0x1003, 0x40000, 0x41000, 0x42000, 0x80000
+_MOST_THREADS, _BUFFER, _FILLED, _CONSTANT = 0x1003, 0x40000, 0x41000, 0x80000
 _CONSTANT_SPACE, _THREADGROUP = 2, 3
 _ACCESS = {1: "r", 2: "w", 3: "rw"}
 _SCALARS = {
     "bool": "bool", "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
     "long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "bfloat": "bfloat16",
 }  # fmt: skip
+_TYPES = {name + lanes: dtype + (f"x{lanes}" if lanes else "") for name, dtype in _SCALARS.items() for lanes in ("", "2", "3", "4")}
 
 
 class _Table(NamedTuple):
@@ -89,7 +91,7 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
         at += _number(data, at, 4)
         if at < end:
             raise FormatError(f"the metallib is damaged: a function ends at byte {at}, and its tags at {end}", kind="metal")
-    lists, _ = _tags(data, at)
+    lists = _tags(data, at)[0] if at < _number(data, _METADATA, 8) else {}  # an older library has no other lists
     first = _number(lists[b"RLST"], 0, 8) if b"RLST" in lists else 0
     functions: dict[str, ReflectedFunction] = {}
     left = _MAX_WORK
@@ -113,7 +115,7 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
 
 
 def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
-    arguments: list[tuple[tuple[bool, int], str, Param]] = []
+    arguments: list[tuple[bool, int, str, Param]] = []
     constants = []
     extra: dict[str, object] = {}
     for kind, node in nodes:
@@ -127,26 +129,21 @@ def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
             return ReflectedFunction(name, [""], [Param("", "scalar")])
     if constants:
         extra["constants"] = constants
-    arguments.sort(key=lambda each: each[0])
-    return ReflectedFunction(name, [type_ for _, type_, _ in arguments], [param for _, _, param in arguments], extra=extra)
+    arguments.sort(key=lambda each: each[:2])
+    return ReflectedFunction(name, [each[2] for each in arguments], [each[3] for each in arguments], extra=extra)
 
 
-def _argument(node: _Table) -> tuple[tuple[bool, int], str, Param]:
-    """Return the place of an argument among all, its type, and its param."""
-    space, size, align, name = node.number(5, 1, 1), node.number(8), node.number(9), node.text(11)
-    written = node.text(10)
-    scalar = _SCALARS.get(written.rstrip("234"), "")
-    element, align = (f"{scalar}x{written[-1]}" if written[-1].isdigit() else scalar, 0) if scalar else (f"uint8x{size}", align)
-    if size == 1 and not scalar:
-        element = "uint8"
-    index, is_object = node.number(2), bool(node.target(1))
+def _argument(node: _Table) -> tuple[bool, int, str, Param]:
+    """Return whether an argument is threadgroup memory, its index, its type, and its param."""
+    written, index, size, space, is_object = node.text(10), node.number(2), node.number(8), node.number(5, 1, 1), node.target(1) > 0
+    element = _TYPES.get(written) or (f"uint8x{size}" if size > 1 else "uint8")
+    align = 0 if written in _TYPES else node.number(9)
     if space == _CONSTANT_SPACE and is_object:
-        return (False, index), element, Param(name, "scalar", element, at=index, align=align)
+        return False, index, element, Param(node.text(11), "scalar", element, at=index, align=align)
     if space == _THREADGROUP:
-        return (True, index), "handle", Param(name, "local", element, at=index, align=align)
+        return True, index, "handle", Param(node.text(11), "local", element, at=index, align=align)
     access = _ACCESS.get(node.number(4, 1), "rw")
-    param = Param(name, "buffer", element, access, at=index, align=align, size=size if is_object else 0)
-    return (False, index), "handle", param
+    return False, index, "handle", Param(node.text(11), "buffer", element, access, at=index, align=align, size=size if is_object else 0)
 
 
 def _tags(data: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
