@@ -157,6 +157,12 @@ def test_a_metallib_has_the_arguments_that_a_compiler_reads(folder: Path, tmp_pa
         pack(path, tmp_path)
 
 
+def test_a_shader_that_is_no_text(folder: Path, tmp_path: Path) -> None:
+    (folder / "web" / "fill.wgsl").write_bytes(b"@compute \xff")
+    with pytest.raises(devmod.FormatError, match=r"^'web/fill\.wgsl' cannot be packed: .*UTF-8"):
+        pack(folder, tmp_path)
+
+
 def pack(source: Path, tmp_path: Path) -> None:
     packing.pack(packing.payload_files([source]), tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
 
@@ -175,6 +181,8 @@ def test_links_pipes_and_what_is_none_are_not_read(folder: Path, tmp_path: Path)
     assert [each.name for each in packing.payload_files([folder])] == sorted([*BINARIES, "web/fill.wgsl"])
     pack(folder, tmp_path)
     pack(folder / "link.cubin", tmp_path)  # its user names it
+    with pytest.raises(devmod.FormatError, match="is a pipe"):
+        packing.payload_files([folder / "pipe.cubin"])
 
 
 def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

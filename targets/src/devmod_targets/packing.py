@@ -20,7 +20,7 @@ from devmod.backend import DYNAMIC_SHARED_MEMORY, FallbackModule, find_spec, loa
 from devmod.errors import DevmodError, FormatError, quote_name
 from devmod_readers.nvidia import ParamPlace
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets.authoring import merge_declared
+from devmod_targets.authoring import decode_source, merge_declared
 from devmod_targets.cuda.signatures.declared import without_types
 from devmod_targets.cuda.signatures.types import bytes_argument
 from devmod_targets.interop.offload import read_kernels
@@ -69,10 +69,8 @@ def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
         read: Callable[[str], bytes | None]
         if stat.S_ISDIR(os.stat(path).st_mode):
             names, read = _folder_names(path), partial(_read_below, path)
-        elif zipfile.is_zipfile(path):
-            names, read = _archive(path)
         else:
-            names, read = [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
+            names, read = _file_names(path)
         for name in names:
             if os.path.splitext(name)[1].lower() in SUFFIXES:
                 if name in files or not _is_plain(name):
@@ -109,11 +107,15 @@ def _read_below(folder: str, name: str, *, links: bool = False) -> bytes | None:
         return _bounded(file.read(MAX_BYTES + 1), name)
 
 
-def _archive(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
-    with open(path, "rb") as file:
+def _file_names(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
+    """Return the names in a wheel, or that of the file, and the function that reads them."""
+    with open_regular(path) as file:
+        is_archive = zipfile.is_zipfile(file)
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - (1 << 16) - 98, 0))
         tail = file.read()
+    if not is_archive:
+        return [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
     # The module zipfile reads the whole directory: its size is in the record at the end, or in that of large archives.
     at, large = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
     size = int.from_bytes(tail[at + 12 : at + 16], "little") if large < 0 else int.from_bytes(tail[large + 40 : large + 48], "little")
@@ -194,7 +196,8 @@ def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, 
     if metadata is not None:
         fmap = devmod.load_metadata_from_json(metadata)
     elif kind in ("vulkan", "webgpu"):
-        made: Any = devmod.compile(data if kind == "vulkan" else data.decode(), kind, language="SPIR-V" if kind == "vulkan" else "WGSL")
+        text: Any = decode_source(data, file.name, kind) if kind == "webgpu" else data
+        made: Any = devmod.compile(text, kind, language="WGSL" if kind == "webgpu" else "SPIR-V")
         fmap, code = made.functions, made.code
     else:
         fmap = _functions(spec, kind, fmt, data, opaque)
@@ -240,10 +243,7 @@ def _functions(spec: devmod.TargetSpec, kind: str, fmt: str, data: bytes, opaque
 
 
 def _by_size(place: ParamPlace) -> tuple[str, Param]:
-    if place.size == 8:
-        return "uint64", Param("", "scalar", "handle")
-    argument = bytes_argument(place)
-    return argument.type, argument.param
+    return ("uint64", Param("", "scalar", "handle")) if place.size == 8 else bytes_argument(place)[:2]
 
 
 def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
