@@ -247,14 +247,9 @@ def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
     """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its first bytes."""
     if sum(str(source) == STDIN for source in sources) > 1:
         raise click.UsageError("standard input (-) is given twice as a source")
-    result: list[Path | str | bytes] = []
-    for source in sources:
-        if str(source) != STDIN:
-            result.append(source)
-            continue
-        data = standard_input()
-        result.append(data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", ""))
-    return result
+    data = standard_input() if STDIN in map(str, sources) else b""
+    given = data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", "")
+    return [given if str(source) == STDIN else source for source in sources]
 
 
 def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment]) -> None:

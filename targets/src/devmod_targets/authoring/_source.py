@@ -67,8 +67,7 @@ class SelfContainedSource(NamedTuple):
 
     def with_lines(self, lines: str) -> SelfContainedSource:
         """Return the source with lines at its end, such as `explicit_instances`."""
-        end = "" if self.text.endswith("\n") or not lines else "\n"
-        return self._replace(text=self.text + end + lines)
+        return self._replace(text=self.text + ("" if self.text.endswith("\n") or not lines else "\n") + lines)
 
 
 def complete_source(

@@ -78,9 +78,7 @@ def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection
     """Return those of the symbols that are functions of an image."""
     if image.fmt == "ptx":
         return read_ptx(bytes(image.data).decode("utf-8", "replace"), symbols).keys()
-    if image.fmt == "cubin":
-        return read_cubin(image.data, symbols).keys()
-    return find_kernels(image.data, symbols)
+    return read_cubin(image.data, symbols).keys() if image.fmt == "cubin" else find_kernels(image.data, symbols)
 
 
 # -- The signatures of kernels that the images of a container have.
