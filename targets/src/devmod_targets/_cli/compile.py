@@ -108,7 +108,9 @@ def command(
     SOURCE is a file, or - for standard input.
     """
     within = "" if output else os.curdir  # a file in the current folder may be a stranger's link
-    output = output or _default_output(sources)
+    if output is None and str(sources[0]) == STDIN:
+        raise click.UsageError("the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output")
+    output = output or Path(sources[0].stem + ".devmod")
     to_stdout = str(output) == STDOUT
     if not to_stdout and any(output.exists() and source.exists() and output.samefile(source) for source in sources):
         raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
@@ -235,12 +237,6 @@ def _write_payload(module: devmod.Module, output: Path) -> None:
             f"or in .{suffixes[0]} for the raw payload"
         )
     module.write_to_file(output)
-
-
-def _default_output(sources: tuple[Path, ...]) -> Path:
-    if str(sources[0]) == STDIN:
-        raise click.UsageError("the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output")
-    return Path(sources[0].stem + ".devmod")
 
 
 def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:

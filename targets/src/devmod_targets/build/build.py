@@ -267,8 +267,7 @@ class _Build:
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
         """Start the compiles of tasks without a result. Tasks with equal keys are compiled once."""
-        groups = grouped((task.key or str(number), task) for number, task in enumerate(tasks) if task.result is None)
-        members = list(groups.values())
+        members = list(grouped((task.key or str(at), task) for at, task in enumerate(tasks) if task.result is None).values())
         if not members:
             return members, iter(())
         from devmod_targets.build.jobs import attempt

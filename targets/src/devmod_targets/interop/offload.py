@@ -111,8 +111,7 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
     kernels = [read_kernels(kind, fmt, data) for kind, fmt, data in images]
     results: list[dict[str, FunctionInfo]] = [{} for _ in images]
     for name in names:
-        chosen = {number: (_select(functions, name), entries) for number, (functions, entries) in enumerate(kernels)}
-        chosen = {number: (functions, entries) for number, (functions, entries) in chosen.items() if functions}
+        chosen = {number: (one, entries) for number, (every, entries) in enumerate(kernels) if (one := _select(every, name))}
         if not chosen:
             known = list_names(dict.fromkeys(key for functions, _ in kernels for key in functions))
             raise FormatError(f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {known}")
