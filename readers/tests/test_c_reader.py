@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -38,29 +40,53 @@ def test_words_for_other_files() -> None:
     assert c_reader.ask(good[:-1])[3] == "the file has another size than its index describes"
 
 
+def test_compressed_bytes() -> None:
+    options = c_reader.zstd()
+    if not options:
+        pytest.skip("libzstd is neither in the system nor in the wheel of Pillow")
+    code = b"// " + b"kernel " * 20_000
+    data = devmod.dumps(devmod.create_with_fallback("opencl", code, "cl", {"f": devmod.FunctionInfo("f", ["handle"])}), compress="zstd")
+    assert c_reader.ask(data) == (0, 0, 2, "")  # in memory, and by ranges
+    assert c_reader.ask(data, *options) == (0, 0, 0, "")
+    for bad in FILES:
+        if bad.stem.startswith(("compressed-bytes-that-are", "compressed-to", "compressed-with-a-byte", "compressed-with-a-window")):
+            assert c_reader.ask(bad.read_bytes(), *options)[3] == "compressed bytes do not unpack to those of the index", bad.name
+
+
 SOURCE = b"__kernel void twice(__global float *x, float factor) { x[get_global_id(0)] *= factor; }\n"
+INTEL = [each.parent for each in [Path(sys.prefix, "lib", "libintelocl.so")] if each.exists()]
+POCL = [each.parent for each in Path(sysconfig.get_path("platlib")).glob("pyopencl*/**/libpocl*")]
+#: Runs a program's main. devmod first gives PoCL a name of the processor (DEVMOD_OPENCL_POCL_CPU), for this process alone, and
+#: pyopencl sets the variable that its libOpenCL reads without a check.
+RUN = """
+import ctypes, os, sys, devmod
+devmod.load(sys.argv[2])["scale"]
+sys.exit(ctypes.CDLL(sys.argv[1]).main(len(sys.argv) - 1, (ctypes.c_char_p * len(sys.argv))(*map(os.fsencode, sys.argv[1:]))))
+"""
 
 
-def test_the_example(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folders", [pytest.param(INTEL, id="intel"), pytest.param(POCL, id="pocl")])
+def test_the_example(folders: list[Path], tmp_path: Path) -> None:
     functions = {"scale": devmod.FunctionInfo("twice", ["handle", "float32"])}
     module = devmod.create_with_fallback("opencl", SOURCE, "cl", functions)
     other = devmod.create_with_fallback("cuda", b"cubin", "cubin", functions)
     devmod.save(devmod.bundle(other, module), tmp_path / "kernels.devmod")
-    program = str(c_reader.compiler())
+    program, made = str(c_reader.compiler()), str(tmp_path / "example")
     sources = [str(c_reader.FOLDER / "example_opencl.c"), str(c_reader.FOLDER / "devmod_reader.c")]
     for source in sources:
         subprocess.run([program, *c_reader.FLAGS, "-c", source, "-o", str(tmp_path / "object.o")], check=True)
-    driver = Path(sys.prefix, "lib", "libintelocl.so")
-    if not driver.exists():
-        pytest.skip("Intel's OpenCL is not in this environment")
-    loader = ["-l:libOpenCL.so.1", f"-L{driver.parent}", f"-Wl,--allow-shlib-undefined,-rpath,{driver.parent}"]
-    subprocess.run([program, *c_reader.FLAGS, *sources, *loader, "-o", str(tmp_path / "example")], check=True, capture_output=True)
-    variables = {"OCL_ICD_FILENAMES": str(driver), "LD_LIBRARY_PATH": str(driver.parent)}
-    command = [str(tmp_path / "example"), str(tmp_path / "kernels.devmod"), "scale"]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.partition(":")[2].split()) == (0, ["0", "2.5", "5", "7.5", "10", "12.5", "15", "17.5"]), (
-        done.stderr
-    )
-    command[-1] = "absent"
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "the file has no OpenCL C with this function\n")
+    if not folders:
+        pytest.skip("this driver of OpenCL is not in this environment")
+    library = str(sorted(folders[0].glob("libOpenCL*.so.1*"))[0])
+    options = [library, f"-Wl,--allow-shlib-undefined,-rpath,{folders[0]}", *(["-shared", "-fPIC"] if folders is POCL else [])]
+    subprocess.run([program, *c_reader.FLAGS, *sources, *options, "-o", made], check=True, capture_output=True)
+    intel = {"OCL_ICD_FILENAMES": str(folders[0] / "libintelocl.so"), "LD_LIBRARY_PATH": str(folders[0])}
+    environment = os.environ | (intel if folders is INTEL else {"DEVMOD_OPENCL_POCL_CPU": "1"})
+    environment.pop("DEVMOD_PLUGINS_ALLOW", None)
+    for name, result in [
+        ("scale", (0, ["0", "2.5", "5", "7.5", "10", "12.5", "15", "17.5"], "")),
+        ("absent", (1, [], "the file has no OpenCL C with this function\n")),
+    ]:
+        command = [*([sys.executable, "-c", RUN] if folders is POCL else []), made, str(tmp_path / "kernels.devmod"), name]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.partition(":")[2].split(), done.stderr) == result

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import zipfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,11 @@ import devmod
 from devmod._cli import main
 from devmod_targets import packing
 
-VECTORS = Path(__file__).resolve().parents[2] / "core" / "tests" / "vectors" / "arch"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+from fuzzing import seeds  # noqa: E402
+
+VECTORS = ROOT / "core" / "tests" / "vectors" / "arch"
 BINARIES = ("sm_75.cubin", "sm_80.cubin", "gfx1030.hsaco", "compute_90.ptx", "plain.spv")
 WGSL = "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(64) fn fill() { x[0] = 1.0; }"
 
@@ -101,9 +108,7 @@ def test_a_kernel_of_the_same_name_and_architecture_has_the_name_of_its_file(fol
 
 
 def test_a_metadata_file_has_the_functions(folder: Path, tmp_path: Path) -> None:
-    (folder / "k.metallib").write_bytes(b"MTLB" + bytes(84))
-    with pytest.raises(devmod.FormatError, match=r"'k.metallib' cannot be packed: its functions are unknown: expected k\.tvm_meta\.json"):
-        pack(folder, tmp_path)
+    (folder / "k.metallib").write_bytes(seeds.metallib({"scale": None}))
     for name in ("k", "sm_75"):
         (folder / f"{name}.tvm_meta.json").write_text('{"func_info": {"f": {"name": "scale", "arg_types": ["handle", "int32", "int32"]}}}')
     pack(folder, tmp_path)
@@ -113,6 +118,49 @@ def test_a_metadata_file_has_the_functions(folder: Path, tmp_path: Path) -> None
     )
     assert packing.unpack(tmp_path / "k.devmod", tmp_path / "out") == 7
     assert contents(tmp_path / "out") == contents(folder)
+
+
+METAL = """#include <metal_stdlib>
+using namespace metal;
+constant bool flag [[function_constant(3)]];
+[[kernel, max_total_threads_per_threadgroup(128)]] void k(constant uint &n, device float *x, constant half3 &h, constant int *m,
+    threadgroup half4 *t, uint i [[thread_position_in_grid]]) { if (flag) x[i] = n; }
+"""
+
+
+def test_a_metallib_has_the_arguments_that_a_compiler_reads(folder: Path, tmp_path: Path) -> None:
+    constant = {"object": 1, "access": 1}
+    nodes = [
+        seeds.metal_argument(1, "float", "x", 4),
+        seeds.metal_argument(3, "int", "m", 4, space=2, access=1),
+        seeds.metal_argument(0, "half4", "t", 8, space=3),
+        seeds.metal_argument(2, "half3", "h", 8, **constant),
+        seeds.metal_argument(0, "uint", "n", 4, **constant),
+        {0: 0x41000, 1: {1: "uint", 2: "i"}},
+        {0: 0x1003, 1: {0: 128}},
+        {0: 0x80000, 1: {0: "bool", 1: "flag", 2: 3}},
+    ]
+    path = folder / "k.metallib"
+    path.write_bytes(seeds.metallib({"k": nodes}))
+    packing.pack(packing.payload_files([path]), tmp_path / "k.devmod", opaque=False, compress=None, done=lambda count: None)
+    assert devmod.load(tmp_path / "k.devmod").functions == devmod.compile(METAL, "metal", language="MSL").functions
+    path.write_bytes(seeds.metallibs()[0])
+    for opaque, problem in [
+        (False, "it does not have the types of the kernel 'old'. --opaque takes the sizes of its parameters alone"),
+        (True, "it does not have the sizes of the parameters of the kernel 'old'"),
+    ]:
+        with pytest.raises(devmod.FormatError) as caught:
+            packing.pack(packing.payload_files([path]), tmp_path / "k.devmod", opaque=opaque, compress=None, done=lambda count: None)
+        assert str(caught.value) == f"'k.metallib' cannot be packed: {problem}"
+    path.write_bytes(b"MTLB" + bytes(84))
+    with pytest.raises(devmod.FormatError, match=r"^'k.metallib' cannot be packed: the metallib is damaged: expected \d bytes at \d+"):
+        pack(path, tmp_path)
+
+
+def test_a_shader_that_is_no_text(folder: Path, tmp_path: Path) -> None:
+    (folder / "web" / "fill.wgsl").write_bytes(b"@compute \xff")
+    with pytest.raises(devmod.FormatError, match=r"^'web/fill\.wgsl' cannot be packed: .*UTF-8"):
+        pack(folder, tmp_path)
 
 
 def pack(source: Path, tmp_path: Path) -> None:
@@ -129,11 +177,12 @@ def test_links_pipes_and_what_is_none_are_not_read(folder: Path, tmp_path: Path)
     (folder / "endless").symlink_to(folder)
     os.mkfifo(folder / "pipe.cubin")
     (folder / "folder.cubin").mkdir()
-    assert [each.name for each in packing.payload_files([folder])] == sorted(contents_of_files(folder))
-
-
-def contents_of_files(folder: Path) -> list[str]:
-    return [*BINARIES, "web/fill.wgsl"]
+    (folder / "sm_80.tvm_meta.json").symlink_to(tmp_path / "secret.cubin")
+    assert [each.name for each in packing.payload_files([folder])] == sorted([*BINARIES, "web/fill.wgsl"])
+    pack(folder, tmp_path)
+    pack(folder / "link.cubin", tmp_path)  # its user names it
+    with pytest.raises(devmod.FormatError, match="is a pipe"):
+        packing.payload_files([folder / "pipe.cubin"])
 
 
 def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,20 +197,49 @@ def test_a_folder_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in tmp_path.iterdir()] == ["kernels"]
 
 
-@pytest.mark.parametrize(
-    "name", ["../out.cubin", "/etc/k.cubin", "a//k.cubin", "c:k.cubin", "a\\k.cubin", "\x1b[2J.cubin", "k" * 600 + ".cubin"]
-)
+NAMES = ["../out", "/etc/k", "a//k", "c:k", "a\\k", "\x1b[2J", "a\nk", "k" * 600, "NUL", "a/con", "aux.d/k", "a./k", "a /k"]
+
+
+@pytest.mark.parametrize("name", [f"{name}.cubin" for name in NAMES])
 def test_a_name_that_no_file_may_have(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(tmp_path / "k.whl", "w") as archive:
-        archive.writestr(zipfile.ZipInfo(name), b"\x7fELF")
-    with pytest.raises(devmod.FormatError, match=r"is a name that no file may have|cannot be packed"):
+        archive.writestr(zipfile.ZipInfo(name), (VECTORS / "sm_80.cubin").read_bytes())
+    with pytest.raises(devmod.FormatError, match=r"is a name that no file may have"):
         pack(tmp_path / "k.whl", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["k.whl"]
+
+
+@pytest.mark.parametrize("name", ["out.devmod", "k.cubin", "k.whl"])
+def test_no_output_is_one_of_the_files(capsys: pytest.CaptureFixture[str], folder: Path, name: str) -> None:
+    problem = f"{folder / name} may be one of the files to pack; writing to it would overwrite it. Choose the suffix .devmod"
+    code, _, error = run(capsys, "pack", folder, "-o", folder / name, "--opaque")
+    assert (code, problem in error) == ((0, False) if name == "out.devmod" else (2, True))
+
+
+def test_ctrl_c_leaves_the_old_file(folder: Path, tmp_path: Path) -> None:
+    pack(folder / "web", tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for last in range(len(BINARIES) + 1):
+        done = partial(interrupt, iter([*[None] * last, KeyboardInterrupt]))
+        with pytest.raises(KeyboardInterrupt):
+            packing.pack(packing.payload_files([folder]), tmp_path / "k.devmod", opaque=True, compress=None, done=done)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def interrupt(ends: Iterator[type[BaseException] | None], count: int) -> None:
+    if error := next(ends):
+        raise error
 
 
 def test_two_payloads_of_one_name(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError, match=r"the payload 'compute_90\.ptx' is there twice"):
         packing.payload_files([folder, folder / "compute_90.ptx"])
+    with zipfile.ZipFile(tmp_path / "k.whl", "w") as archive:
+        archive.writestr("j.cubin", b"first")
+        archive.writestr("k.cubin", b"second")
+    (tmp_path / "k.whl").write_bytes((tmp_path / "k.whl").read_bytes().replace(b"j.cubin", b"k.cubin"))
+    with pytest.raises(devmod.FormatError, match=r"the payload 'k\.cubin' is there twice"):
+        packing.payload_files([tmp_path / "k.whl"])
     with pytest.raises(devmod.FormatError, match="there is no payload with one of the suffixes"):
         packing.pack([], tmp_path / "k.devmod", opaque=True, compress=None, done=lambda count: None)
 
@@ -177,6 +255,13 @@ def test_an_archive_is_bounded(folder: Path, tmp_path: Path, monkeypatch: pytest
     path.write_bytes(data)
     with pytest.raises(devmod.FormatError, match=r"'large\.cubin' cannot be read: "):
         pack(path, tmp_path)
+    path.write_bytes(data.replace(b"PK\1\2", b"PK\1\1"))
+    with pytest.raises(devmod.FormatError, match=r"k\.whl' cannot be read: Bad magic number for central directory$"):
+        packing.payload_files([path])
+    monkeypatch.setattr(packing, "MAX_RATIO", 0)
+    path.write_bytes(data)
+    with pytest.raises(devmod.FormatError, match=r"k\.whl' unpacks to 268435457 bytes; the limit for its size is 268435456$"):
+        packing.payload_files([path])
     monkeypatch.setattr(packing, "MAX_ENTRIES", 0)
     with pytest.raises(devmod.FormatError, match=r"has a directory of \d+ bytes; the limit is 0"):
         packing.payload_files([path])
@@ -207,9 +292,9 @@ def test_unpack_replaces_nothing(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.row("R18")
 def test_unpack_writes_nothing_that_was_changed(folder: Path, tmp_path: Path) -> None:
-    pack(folder / "web", tmp_path)
+    pack(folder, tmp_path)
     library = tmp_path / "k.devmod"
     library.write_bytes(library.read_bytes().replace(b"x[0] = 1.0", b"x[0] = 2.0"))
     with pytest.raises(devmod.FormatError, match="SHA-256"):
         packing.unpack(library, tmp_path / "out")
-    assert contents(tmp_path / "out") == {}
+    assert list((tmp_path / "out").iterdir()) == []

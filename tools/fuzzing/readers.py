@@ -628,6 +628,15 @@ def read_amdgpu(data: bytes) -> None:
     attempt(lambda: amdgpu.check_code_object(data, [kernel.symbol for kernel in kernels.values()]))
 
 
+def read_metal_library(data: bytes) -> None:
+    """Read the kernels of a library of Metal."""
+    from devmod_readers import metallib
+
+    for function in (attempt(lambda: metallib.read_metallib(data)) or {}).values():
+        if len(function.types) != len(function.params):
+            raise Breach("a kernel has other types than params")
+
+
 def read_rocm_binary(data: bytes) -> None:
     """Run the checks of devmod-rocm before a driver gets a code object, or one of a container."""
     if find_spec("devmod_rocm"):
@@ -832,6 +841,7 @@ def _readers() -> Iterator[Reader]:
     yield Reader("ptx", read_ptx, mutation.mutate_text(seeds.words_of(ptx)), lambda: list(ptx), passes=8, weight=1, executions=600)
     yield Reader("cubin", read_cubin, elf, partial(_payloads, (".cubin",)), passes=4, weight=1, executions=600)
     yield Reader("code-object", read_amdgpu, elf, partial(_payloads, (".hsaco",)), passes=4, weight=1, executions=600)
+    yield Reader("metallib", read_metal_library, mutation.mutate_bytes, seeds.metallibs, passes=4, weight=1, executions=600)
     yield Reader("fatbin", read_fatbin, mutation.mutate_bytes, partial(_payloads, (".fatbin",)), passes=4, weight=1, executions=400)
     yield Reader("mangled", read_mangled, mutation.mutate_bytes, lambda: list(seeds.MANGLED), passes=4, weight=1, executions=2000)
     yield Reader(

@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,80 @@ def golden(suffix: str) -> list[bytes]:
 def vectors(part: str, suffix: str = "") -> list[bytes]:
     """Return the vectors of core's tests in a folder ("arch", "tvm")."""
     return [path.read_bytes() for path in sorted((_VECTORS / part).glob(f"*{suffix}")) if path.suffix != ".md"]
+
+
+def _flat_table(fields: Mapping[int, object]) -> tuple[bytes, int]:
+    """Return a table of a FlatBuffer, and its place in the bytes: of numbers of 4 bytes, texts, and vectors of numbers or tables."""
+    slots = [0] * (max(fields) + 1)
+    for place, number in enumerate(sorted(fields)):
+        slots[number] = 4 + 4 * place
+    made = bytearray(struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), 4 + 4 * len(fields), *slots))
+    start = len(made)
+    made += struct.pack("<i", start) + bytes(4 * len(fields))
+
+    def refer(at: int, value: object) -> None:
+        if isinstance(value, int):
+            struct.pack_into("<I", made, at, value)
+            return
+        table, place = _flat_table(value) if isinstance(value, dict) else (b"", 0)
+        struct.pack_into("<I", made, at, len(made) + place - at)
+        if isinstance(value, str):
+            made.extend(struct.pack("<I", len(value)) + value.encode())
+        elif isinstance(value, list):
+            first = len(made) + 4
+            made.extend(struct.pack("<I", len(value)) + bytes(4 * len(value)))
+            for number, each in enumerate(value):
+                refer(first + 4 * number, each)
+        made.extend(table)
+
+    for place, number in enumerate(sorted(fields)):
+        refer(start + 4 + 4 * place, fields[number])
+    return bytes(made), start
+
+
+def metallib(functions: Mapping[str, Sequence[Mapping[int, object]] | None]) -> bytes:
+    """Return a library of Metal: for each kernel the nodes that describe it, or None."""
+    described, groups = b"", b""
+    for name, nodes in functions.items():
+        tags = b"".join(
+            tag + struct.pack("<H", len(value)) + value
+            for tag, value in (
+                (b"NAME", name.encode() + b"\0"),
+                (b"TYPE", b"\2"),
+                *([] if nodes is None else [(b"RFLT", struct.pack("<Q", len(described)))]),
+            )
+        )
+        groups += struct.pack("<I", len(tags) + 8) + tags + b"ENDT"
+        if nodes is not None:
+            table, start = _flat_table({1: list(nodes)})
+            buffer = struct.pack("<I", start + 8) + b"AIRR" + table
+            described += struct.pack("<I", len(buffer) + 16) + b"RBUF" + struct.pack("<I", len(buffer)) + buffer + b"ENDT"
+    lists = struct.pack("<4sHQQ4s", b"RLST", 16, 88 + 4 + len(groups) + 26, len(described), b"ENDT")
+    size = 118 + len(groups) + len(described)
+    head = struct.pack("<4s12xQQQQ", b"MTLB", size, 88, len(groups), 118 + len(groups)).ljust(88, b"\0")
+    return head + struct.pack("<I", len(functions)) + groups + lists + described
+
+
+def metal_argument(index: int, type_: str, name: str, size: int, **other: int) -> dict[int, object]:
+    """Return the node of a buffer of elements of a size, or with `object=1` of one element in constant memory."""
+    space, access = other.get("space", 2 if "object" in other else 1), other.get("access", 3)
+    place = {1: [size]} if "object" in other else {}
+    return {0: 0x40000, 1: {**place, 2: index, 3: 1, 4: access, 5: space, 8: size, 9: min(size, 4), 10: type_, 11: name}}
+
+
+def metallibs() -> list[bytes]:
+    """Libraries of Metal with each kind of node that devmod reads."""
+    nodes = [
+        {0: 2, 1: {0: "k", 2: [1, 2, 3]}},
+        metal_argument(1, "float", "x", 4),
+        metal_argument(0, "uint", "n", 4, object=1, access=1),
+        metal_argument(2, "S", "s", 16, object=1, access=1),
+        metal_argument(0, "half4", "t", 8, space=3),
+        {0: 0x41000, 1: {1: "uint", 2: "i"}},
+        {0: 0x1003, 1: {0: 128}},
+        {0: 0x80000, 1: {0: "bool", 1: "flag", 2: 3}},
+    ]
+    return [metallib({"k": nodes, "old": None}), metallib({"image": [{0: 0x40001, 1: {2: 0}}]})]
 
 
 def containers() -> list[bytes]:

@@ -261,8 +261,7 @@ def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> tuple[lis
     binary = part(view, at, size, what)
     if size < 32 or entry_size < 40:
         raise FormatError(f"{what} is invalid: its size is {size} bytes, and that of its entry {entry_size}")
-    record = part(binary, entry, entry_size, f"the entry of {what}")
-    strings, count, image, image_size = unpack_from("<QQQQ", record, 8)
+    strings, count, image, image_size = unpack_from("<QQQQ", part(binary, entry, entry_size, f"the entry of {what}"), 8)
     if count > _MAX_STRINGS:
         raise FormatError(f"{what} has {count} strings; expected at most {_MAX_STRINGS}")
     table = part(binary, strings, 16 * count, f"the strings of {what}")
@@ -311,8 +310,7 @@ def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> tuple[l
     if method not in (0, 1):
         raise FormatError(f"{what} has the compression method {method}; devmod reads 0 (zlib) and 1 (zstd)")
     limits.unpack(length, what)
-    contents = decompress_zstd(data, length, what) if method else decompress_zlib(data, length, what)
-    return [("", memoryview(contents))], at + total
+    return [("", memoryview(decompress_zstd(data, length, what) if method else decompress_zlib(data, length, what)))], at + total
 
 
 def part(view: memoryview, start: int, size: int, what: str) -> memoryview:

@@ -121,8 +121,7 @@ class TvmReader:
             self.field = f"{path}, launch_param_tags"
             tags = [self.read_str() for _ in range(self.read_count(8))]
             self.field = f"{path}, arg_extra_tags"
-            extra = [self.read_int(4, signed=True) for _ in range(self.read_count(4))]
-            fmap[key] = FunctionInfo(name, types, tags, extra)
+            fmap[key] = FunctionInfo(name, types, tags, [self.read_int(4, signed=True) for _ in range(self.read_count(4))])
         return fmap
 
     def read_shaders(self) -> dict[str, memoryview]:

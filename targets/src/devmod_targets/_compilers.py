@@ -42,9 +42,7 @@ def variants_of(target: Target) -> tuple[Target, ...]:
     if len(target.archs) < 2:
         return (target,)
     spec = find_spec(target.kind)
-    if spec is None or not spec.compiler:
-        return target.variants()
-    return tuple(import_compiler(spec)[1](target))
+    return target.variants() if spec is None or not spec.compiler else tuple(import_compiler(spec)[1](target))
 
 
 def import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:

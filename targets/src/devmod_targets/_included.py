@@ -206,8 +206,7 @@ def _without_comments(data: bytes) -> bytes:
     """Return a text with joined lines, and without the comments that are certain."""
     joined = _joined(data)
     # Whether a comment ends, or starts, there depends on the language and its standard.
-    is_unsure = b"??/" in data or b'R"' in joined
-    return joined if is_unsure else re.sub(_COMMENT, rb"\g<before> ", joined)
+    return joined if b"??/" in data or b'R"' in joined else re.sub(_COMMENT, rb"\g<before> ", joined)
 
 
 def _search(data: bytes) -> IncludedNames:

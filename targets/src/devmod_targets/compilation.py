@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import os
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from math import isfinite
@@ -254,10 +255,8 @@ def _value(macro: str, value: object) -> str | None:
     if isinstance(value, float) and isfinite(value):
         return float.__repr__(value)
     if not isinstance(value, float):
-        try:
+        with suppress(TypeError):
             return str(operator.index(value))  # type: ignore[arg-type]
-        except TypeError:
-            pass
     raise CompileError(f"the define {macro} has the value {value!r}; a value is a str, an int, a finite float, a bool or None")
 
 
@@ -444,9 +443,7 @@ def _with_arguments(
     CompileError
         An argument is invalid, contradicts the kernel, or is for a function or a parameter that does not exist.
     """
-    result = dict(fmap)
-    if names:
-        result = {name: _renamed(kind, name, info, names) for name, info in result.items()}
+    result = {name: _renamed(kind, name, info, names) if names else info for name, info in fmap.items()}
     if subgroup is not None:
         result = {name: _with_subgroup(kind, name, info, subgroup) for name, info in result.items()}
     fmap = dict(result)

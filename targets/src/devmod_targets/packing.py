@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any, NamedTuple, TypeVar
 
 import devmod
 from devmod import FunctionInfo, Origin, Param
-from devmod.backend import DYNAMIC_SHARED_MEMORY, FallbackModule, find_spec, loads_own, open_regular, payload_of, replacing, walk
+from devmod.backend import DYNAMIC_SHARED_MEMORY, FallbackModule, find_spec, loads_own, open_regular, payload_of, walk
 from devmod.errors import DevmodError, FormatError, quote_name
 from devmod_readers.nvidia import ParamPlace
 from devmod_readers.reflection import ReflectedFunction
-from devmod_targets.authoring import merge_declared
+from devmod_targets.authoring import decode_source, merge_declared
 from devmod_targets.cuda.signatures.declared import without_types
 from devmod_targets.cuda.signatures.types import bytes_argument
 from devmod_targets.interop.offload import read_kernels
 
+T = TypeVar("T")
 #: The kind and the format of a payload by its suffix.
 SUFFIXES = {
     ".cubin": ("cuda", "cubin"), ".ptx": ("cuda", "ptx"), ".hsaco": ("rocm", "hsaco"), ".co": ("rocm", "hsaco"), ".spv": ("vulkan", "spv"),
@@ -31,10 +33,14 @@ SUFFIXES = {
 }  # fmt: skip
 #: The limits on a stranger's folder or wheel: its entries, the bytes of one file, and the characters of a name.
 MAX_ENTRIES, MAX_BYTES, MAX_NAME = 1 << 20, 1 << 28, 512
+#: A wheel may unpack to this many times its size, and `MAX_BYTES`.
+MAX_RATIO = 64
 #: The bytes of the payloads that are in memory at a time.
 _BATCH = 1 << 25
-#: The characters that no name of a file has on some system.
-_OTHERS = set('\\:*?"<>|')
+#: What no name of a file below a folder has, on some system: these characters, an empty part, a dot at its end, and a device's name.
+_ODD = re.compile(
+    r"""[\\:*?"<>|] | [. ](?:/|\Z) | (?:\A|/)(?:/|\Z) | (?:\A|/)(?:con|prn|aux|nul|com\d|lpt\d)(?:[./]|\Z)""", re.IGNORECASE | re.VERBOSE
+)
 #: The key of an interface of which the payload has the sizes alone.
 OPAQUE = "opaque"
 
@@ -63,10 +69,8 @@ def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
         read: Callable[[str], bytes | None]
         if stat.S_ISDIR(os.stat(path).st_mode):
             names, read = _folder_names(path), partial(_read_below, path)
-        elif zipfile.is_zipfile(path):
-            names, read = _archive(path)
         else:
-            names, read = [os.path.basename(path)], partial(_read_below, os.path.dirname(path))
+            names, read = _file_names(path)
         for name in names:
             if os.path.splitext(name)[1].lower() in SUFFIXES:
                 if name in files or not _is_plain(name):
@@ -78,55 +82,66 @@ def payload_files(paths: Iterable[str | os.PathLike[str]]) -> list[PayloadFile]:
 
 def _is_plain(name: str) -> bool:
     """Return whether a name is that of a file below a folder, on each system."""
-    parts = name.split("/")
-    return len(name) <= MAX_NAME and name.isprintable() and not any(each in ("", ".", "..") or set(each) & _OTHERS for each in parts)
+    return len(name) <= MAX_NAME and name.isprintable() and not _ODD.search(name)
 
 
 def _folder_names(folder: str) -> Iterator[str]:
-    count = 0
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        count += len(folders) + len(files)
-        if count > MAX_ENTRIES:
-            raise FormatError(f"{folder!r} has more than {MAX_ENTRIES} entries")
-        for each in files:
-            path = os.path.join(place, each)
-            if stat.S_ISREG(os.lstat(path).st_mode):
-                yield os.path.relpath(path, folder).replace(os.sep, "/")
+    count, places = 0, [""]
+    for place in places:  # grows
+        with os.scandir(os.path.join(folder, place)) as entries:
+            for each in entries:
+                count += 1
+                if count > MAX_ENTRIES:
+                    raise FormatError(f"{folder!r} has more than {MAX_ENTRIES} entries")
+                if each.is_dir(follow_symlinks=False):
+                    places.append(f"{place}{each.name}/")
+                elif each.is_file(follow_symlinks=False):
+                    yield place + each.name
 
 
-def _read_below(folder: str, name: str) -> bytes | None:
-    try:
-        with open_regular(os.path.join(folder, name)) as file:
-            return _bounded(file.read(MAX_BYTES + 1), name)
-    except FileNotFoundError:
+def _read_below(folder: str, name: str, *, links: bool = False) -> bytes | None:
+    path = os.path.join(folder, name)
+    if not os.path.exists(path) or (os.path.islink(path) and not links):
         return None
+    with open_regular(path) as file:
+        return _bounded(file.read(MAX_BYTES + 1), name)
 
 
-def _archive(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
-    with open(path, "rb") as file:
+def _file_names(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
+    """Return the names in a wheel, or that of the file, and the function that reads them."""
+    with open_regular(path) as file:
+        is_archive = zipfile.is_zipfile(file)
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - (1 << 16) - 98, 0))
         tail = file.read()
+    if not is_archive:
+        return [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
     # The module zipfile reads the whole directory: its size is in the record at the end, or in that of large archives.
     at, large = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
     size = int.from_bytes(tail[at + 12 : at + 16], "little") if large < 0 else int.from_bytes(tail[large + 40 : large + 48], "little")
     if size > MAX_ENTRIES * 64:
         raise FormatError(f"{path!r} has a directory of {size} bytes; the limit is {MAX_ENTRIES * 64}")
-    archive = zipfile.ZipFile(path)
-    infos = {each.filename: each for each in archive.infolist() if not each.is_dir()}
+    archive = _read_archive(partial(zipfile.ZipFile, path), repr(path))
+    infos = [each for each in archive.infolist() if not each.is_dir()]
+    unpacked, most = sum(each.file_size for each in infos), MAX_BYTES + MAX_RATIO * end
+    if unpacked > most:
+        raise FormatError(f"{path!r} unpacks to {unpacked} bytes; the limit for its size is {most}")
 
     def read(name: str) -> bytes | None:
-        if name not in infos:
+        if name not in archive.NameToInfo:
             return None
-        try:
-            with archive.open(infos[name]) as file:
-                data = file.read(MAX_BYTES + 1)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-            raise FormatError(f"{path!r}: {quote_name(name)} cannot be read: {error}") from None
-        return _bounded(data, name)
+        subject = f"{path!r}: {quote_name(name)}"
+        with _read_archive(partial(archive.open, name), subject) as file:
+            return _bounded(_read_archive(partial(file.read, MAX_BYTES + 1), subject), name)
 
-    return list(infos), read
+    return [each.filename for each in infos], read
+
+
+def _read_archive(read: Callable[[], T], subject: str) -> T:
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001 - each method of compression has its own
+        raise FormatError(f"{subject} cannot be read: {error}") from None
 
 
 def _bounded(data: bytes, name: str) -> bytes:
@@ -180,14 +195,14 @@ def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, 
     metadata = file.read(f"{stem}.tvm_meta.json")
     if metadata is not None:
         fmap = devmod.load_metadata_from_json(metadata)
-        code = dict.fromkeys(fmap, data) if spec.shader_map else data
-    elif kind in ("cuda", "rocm"):
-        fmap = _functions(spec, kind, fmt, data, opaque)
-    elif kind == "metal":
-        raise FormatError(f"its functions are unknown: expected {os.path.basename(stem)}.tvm_meta.json beside it")
-    else:
-        made: Any = devmod.compile(data if kind == "vulkan" else data.decode(), kind, language="SPIR-V" if kind == "vulkan" else "WGSL")
+    elif kind in ("vulkan", "webgpu"):
+        text: Any = decode_source(data, file.name, kind) if kind == "webgpu" else data
+        made: Any = devmod.compile(text, kind, language="WGSL" if kind == "webgpu" else "SPIR-V")
         fmap, code = made.functions, made.code
+    else:
+        fmap = _functions(spec, kind, fmt, data, opaque)
+    if spec.shader_map and code is data:
+        code = dict.fromkeys(fmap, data)
     variant = spec.architecture(fmt, data) if spec.architecture is not None and not spec.shader_map else ""
     names = {}
     for name in fmap:  # a call would reach the first of two kernels with one name for one architecture
@@ -228,14 +243,11 @@ def _functions(spec: devmod.TargetSpec, kind: str, fmt: str, data: bytes, opaque
 
 
 def _by_size(place: ParamPlace) -> tuple[str, Param]:
-    if place.size == 8:
-        return "uint64", Param("", "scalar", "handle")
-    argument = bytes_argument(place)
-    return argument.type, argument.param
+    return ("uint64", Param("", "scalar", "handle")) if place.size == 8 else bytes_argument(place)[:2]
 
 
 def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
-    """Write the payloads of a file as the files that they were, into a new folder. Return how many.
+    """Write the payloads of a file as the files that they were, into a new folder: all of them, or none. Return how many.
 
     Raises
     ------
@@ -244,31 +256,35 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
     OSError
         The file cannot be read, or the folder not be written.
     """
-    target = os.path.abspath(folder)
-    os.makedirs(target, exist_ok=True)
-    if os.listdir(target):
+    os.makedirs(folder, exist_ok=True)
+    if os.listdir(folder):
         raise FormatError(f"{os.fspath(folder)!r} is not empty. Give the name of a new folder")
-    count = 0
-    for module in walk(devmod.load(path)):
-        if module.origin is None or not module.origin.sources:
-            continue
-        found = payload_of(module)
-        codes = [] if found is None else list(dict.fromkeys(found[3].values())) if isinstance(found[3], Mapping) else [found[3]]
-        for code in codes:
-            data = bytes(code)[12:] if module.kind == "vulkan" else bytes(code)
-            digest = sha256(data).hexdigest()
-            name = next((name for name, each in module.origin.sources.items() if each == digest), "")
-            place = os.path.join(target, *name.split("/"))
-            if not name:
-                continue
-            if not _is_plain(name) or os.path.lexists(place):
-                raise FormatError(f"the {module.kind} module has the file {quote_name(name[:MAX_NAME])}, which cannot be written there")
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with replacing(place, within=target) as file:
-                file.write(data)
-            count += 1
-        if hasattr(module, "release"):
-            module.release()
+    with TemporaryDirectory(prefix=".", suffix=".partial", dir=folder, ignore_cleanup_errors=True) as part:
+        count = sum(_write_files(module, part) for module in walk(devmod.load(path)))
+        for each in os.listdir(part):
+            os.rename(os.path.join(part, each), os.path.join(folder, each))
     if not count:
         raise FormatError(f"{os.fspath(path)!r} has no module with the name of its file, as `devmod pack` writes it")
+    return count
+
+
+def _write_files(module: devmod.Module, folder: str) -> int:
+    sources = {digest: name for name, digest in module.origin.sources.items()} if module.origin is not None else {}
+    found = payload_of(module) if sources else None
+    codes = [] if found is None else found[3].values() if isinstance(found[3], Mapping) else [found[3]]
+    count = 0
+    for code in dict.fromkeys(codes):
+        data = bytes(code)[12:] if module.kind == "vulkan" else bytes(code)
+        name = sources.get(sha256(data).hexdigest())
+        if name is None:
+            continue
+        place = os.path.join(folder, *name.split("/"))
+        if not _is_plain(name) or os.path.lexists(place):
+            raise FormatError(f"the {module.kind} module has the file {quote_name(name[:MAX_NAME])}, which cannot be written there")
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "xb") as file:
+            file.write(data)
+        count += 1
+    if hasattr(module, "release"):
+        module.release()
     return count

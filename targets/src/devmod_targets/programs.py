@@ -176,8 +176,7 @@ def _declaration(text: str, role: str) -> Array | Scalar:
         raise _Problem("has no first value; a state begins as = 0, or as a constant of its type and shape")
     if default is not None and (role not in ("output", "temporary", "state") or default != 0 or isinstance(default, bool)):
         raise _Problem("has a value; of the arrays, only outputs, temporaries and states have one, which is 0")
-    lengths = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-    shape = tuple(map(_expression, lengths))
+    shape = tuple(map(_expression, annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]))
     type_, is_cleared = annotation.value.id, default is not None and role != "state"
     if type_ in IMAGE_FORMATS:
         return Array(name, role, IMAGE_FORMATS[type_].dtype, shape, type_, is_cleared)
@@ -396,8 +395,7 @@ class _ProgramCall:
                     text = f"{array.name!r} begins cleared, and {target.name!r} has contents before: give it an array of its own"
                     raise _Problem(f"its output {text}")
                 self.declared[target.name] = target._replace(cleared=True)
-        for array in inner.arrays("constant"):
-            pairs.append((array, self._constant(array)))
+        pairs += [(array, self._constant(array)) for array in inner.arrays("constant")]
         for other in inner.declared.values():
             if isinstance(other, Sampler) or getattr(other, "role", "") == "temporary":
                 self._add(other, self._new_name(other.name))

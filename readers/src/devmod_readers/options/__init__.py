@@ -41,6 +41,4 @@ def option_problem(option: str) -> str:
     """Return why a payload must not have an option that is no define; "" if it may have it."""
     if option.startswith(_PATH_OPTIONS) or option == "-o" or not {"/", "\\"}.isdisjoint(option):
         return "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include="
-    if not option.startswith("-") and not option.isalnum():
-        return "is no option and no value of one"
-    return ""
+    return "is no option and no value of one" if not option.startswith("-") and not option.isalnum() else ""

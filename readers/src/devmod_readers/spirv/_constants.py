@@ -91,8 +91,7 @@ def _ids(opcode: int, operands: tuple[int, ...]) -> tuple[int, ...]:
     """Return the operands of a constant that are ids."""
     if opcode == 51:
         return operands
-    literals_begin = {_COMPOSITE_EXTRACT: 2, 79: 3, 82: 3}.get(operands[0])
-    return operands[1:literals_begin]
+    return operands[1 : {_COMPOSITE_EXTRACT: 2, 79: 3, 82: 3}.get(operands[0])]
 
 
 def _evaluate(module: SpirvModule, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:

@@ -50,8 +50,7 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     if not entries:
         raise error(_no_entry(module))
     constants = constants or SpirvConstants(module)
-    layouts = Layouts(module, constants.values, constants.sources)
-    blocks = _Blocks(module, layouts)
+    blocks = _Blocks(module, Layouts(module, constants.values, constants.sources))
     size = _size_constant(module)
     shaders: list[ReflectedShader] = []
     arguments = 0
@@ -506,8 +505,7 @@ class Layouts:
     def _make_layout(self, number: int) -> Layout:
         opcode, operands = self._type(number)
         if opcode in (21, 22):
-            name = _scalar(opcode, operands)
-            return _plain(name, operands[0] // 8)
+            return _plain(_scalar(opcode, operands), operands[0] // 8)
         if opcode == 23:
             one, lanes = self.layout(operands[0]), operands[1]
             if not one.type or "x" in one.type or not 2 <= lanes <= 16:

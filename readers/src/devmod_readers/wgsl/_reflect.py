@@ -356,9 +356,7 @@ def _fields(of: Type) -> list[tuple[str, int, Type]]:
 
 def _number_type(of: Type) -> str:
     """Return the type of a scalar or vector; "" for any other type."""
-    if of.kind not in (SCALAR, VECTOR):
-        return ""
-    return of.dtype if of.lanes == 1 else f"{of.dtype}x{of.lanes}"
+    return "" if of.kind not in (SCALAR, VECTOR) else of.dtype if of.lanes == 1 else f"{of.dtype}x{of.lanes}"
 
 
 def _element(of: Type) -> tuple[str, int]:
@@ -374,9 +372,7 @@ def _element(of: Type) -> tuple[str, int]:
 def with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Param:
     """Add the minimum binding size to a buffer's param, if it exceeds the default of four bytes."""
     size = min_sizes.get(param.at, 0) if param.kind == "buffer" and isinstance(param.at, tuple) else 0
-    if size <= 4:
-        return param
-    return param.replace(extra={**param.extra, "least": size})
+    return param if size <= 4 else param.replace(extra={**param.extra, "least": size})
 
 
 # -- The predeclared names, to warn about unknown identifiers.

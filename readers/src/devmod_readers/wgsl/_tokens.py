@@ -157,8 +157,7 @@ def _mark_templates(found_tokens: list[Token]) -> None:
     at = 0
     while at < len(found_tokens) - 1:
         token, following = found_tokens[at], found_tokens[at + 1]
-        is_adjacent = following.at == token.at + len(token.text)
-        pair = token.text + following.text if is_adjacent else token.text
+        pair = token.text + following.text if following.at == token.at + len(token.text) else token.text
         if token.kind == WORD:
             if following.text == "<":
                 at += 1

@@ -47,8 +47,7 @@ def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: 
             modules += root.imports if root.kind == "bundle" else (root,)
         if not prefer_first:
             _check_names(roots)
-        module = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
-        devmod.save(module, output, compress=compress)
+        devmod.save(modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed), output, compress=compress)
     if not quiet:
         kinds = dict.fromkeys(each.kind for each in modules)
         amount = "1 candidate" if len(modules) == 1 else f"{len(modules)} candidates"

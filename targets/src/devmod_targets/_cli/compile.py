@@ -108,7 +108,9 @@ def command(
     SOURCE is a file, or - for standard input.
     """
     within = "" if output else os.curdir  # a file in the current folder may be a stranger's link
-    output = output or _default_output(sources)
+    if output is None and str(sources[0]) == STDIN:
+        raise click.UsageError("the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output")
+    output = output or Path(sources[0].stem + ".devmod")
     to_stdout = str(output) == STDOUT
     if not to_stdout and any(output.exists() and source.exists() and output.samefile(source) for source in sources):
         raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
@@ -237,24 +239,13 @@ def _write_payload(module: devmod.Module, output: Path) -> None:
     module.write_to_file(output)
 
 
-def _default_output(sources: tuple[Path, ...]) -> Path:
-    if str(sources[0]) == STDIN:
-        raise click.UsageError("the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output")
-    return Path(sources[0].stem + ".devmod")
-
-
 def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
     """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its first bytes."""
     if sum(str(source) == STDIN for source in sources) > 1:
         raise click.UsageError("standard input (-) is given twice as a source")
-    result: list[Path | str | bytes] = []
-    for source in sources:
-        if str(source) != STDIN:
-            result.append(source)
-            continue
-        data = standard_input()
-        result.append(data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", ""))
-    return result
+    data = standard_input() if STDIN in map(str, sources) else b""
+    given = data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", "")
+    return [given if str(source) == STDIN else source for source in sources]
 
 
 def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment]) -> None:

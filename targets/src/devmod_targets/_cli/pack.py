@@ -34,6 +34,8 @@ def command(paths: tuple[Path, ...], output: Path, compress: str | None, opaque:
     Each module has the name of its file, and the functions that the file has, or those of a .tvm_meta.json beside it. Links are not
     followed. `devmod unpack` writes the files again.
     """
+    if output.suffix.lower() in (*packing.SUFFIXES, ".whl"):
+        raise click.UsageError(f"{output} may be one of the files to pack; writing to it would overwrite it. Choose the suffix .devmod")
     check_writable(output)
     with noting_interrupts(output):
         files = packing.payload_files(paths)

@@ -138,8 +138,7 @@ def argument_bytes(type_name: str) -> int:
 
 def value_groups(info: FunctionInfo, sizes: Sequence[int]) -> list[Group]:
     """Return the groups in which the values of a declared function lie in the parameters of its kernel, which have these sizes."""
-    values = [(size, size) for size in map(argument_bytes, info.arg_types)]
-    return group_values(values, follower_numbers(info.interface), sizes)
+    return group_values([(size, size) for size in map(argument_bytes, info.arg_types)], follower_numbers(info.interface), sizes)
 
 
 def _with_values(reflected: ReflectedFunction, info: FunctionInfo) -> ReflectedFunction:

@@ -158,9 +158,7 @@ class Parser:
             params += param.items if param.kind == "pack" else [param]
         if end:
             self._expect(end)
-        if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void":
-            return ()
-        return tuple(params)
+        return () if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void" else tuple(params)
 
     # -- names
 
@@ -321,8 +319,7 @@ class Parser:
             return candidate if isinstance(candidate, TypeNode) else TypeNode("name", candidate)
         qualifiers = self._match(_QUALIFIERS)
         if qualifiers:
-            is_const = "K" in qualifiers
-            return self._candidate(_over(self._type(), lambda of: of._replace(const=of.const or is_const)))
+            return self._candidate(_over(self._type(), lambda of: of._replace(const=of.const or "K" in qualifiers)))
         kind = _POINTERS.get(self.text[self.at : self.at + 1])
         if kind is not None:
             self.at += 1

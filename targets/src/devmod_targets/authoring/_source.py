@@ -59,16 +59,14 @@ class SelfContainedSource(NamedTuple):
 
     def with_include(self, header: str) -> SelfContainedSource:
         """Return the source with the include of a header before its first line. The line of its options stays the first one."""
-        has_options = self.text.startswith(OPTIONS_LINE)
-        options, rest = self.text.split("\n", 1) if has_options and "\n" in self.text else ("", self.text)
+        options, rest = self.text.split("\n", 1) if self.text.startswith(OPTIONS_LINE) and "\n" in self.text else ("", self.text)
         name = next(iter(self.sources))
         begin = f"{options}\n" if options else ""
         return self._replace(text=f"{begin}#include <{header}>\n{line_directive(2 if options else 1, name)}{rest}")
 
     def with_lines(self, lines: str) -> SelfContainedSource:
         """Return the source with lines at its end, such as `explicit_instances`."""
-        end = "" if self.text.endswith("\n") or not lines else "\n"
-        return self._replace(text=self.text + end + lines)
+        return self._replace(text=self.text + ("" if self.text.endswith("\n") or not lines else "\n") + lines)
 
 
 def complete_source(

@@ -287,8 +287,7 @@ class CFunctions:
         arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
         arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
         arguments += [f"-I{folder}" for folder in request.include]
-        system = (VIRTUAL_FOLDER, *options.toolchain.include)
-        arguments += [part for each in system for part in ("-isystem", each)]
+        arguments += [part for each in (VIRTUAL_FOLDER, *options.toolchain.include) for part in ("-isystem", each)]
         files = [(main, request.text + instance_variables(expressions))]
         # As system headers their hundreds of functions are skipped; a mangled name takes libclang 14 µs.
         files += [(os.path.join(VIRTUAL_FOLDER, name), f"#pragma clang system_header\n{text}") for name, text in headers.items()]

@@ -255,10 +255,8 @@ class LocationSet:
 
     def __init__(self, locations: Iterable[tuple[str, int, int]]) -> None:
         self._by_file: dict[str, list[tuple[int, int]]] = {}
-        for file, line, column in locations:
+        for file, line, column in sorted(locations):
             self._by_file.setdefault(file, []).append((line, column))
-        for in_file in self._by_file.values():
-            in_file.sort()
 
     def __bool__(self) -> bool:
         return bool(self._by_file)

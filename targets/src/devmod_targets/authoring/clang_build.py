@@ -393,8 +393,7 @@ class ClangBuild:
             The source has errors.
         """
         name = self._write_source()
-        output = self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s")
-        lines = self._user_lines(output, name)
+        lines = self._user_lines(self._frontend(name, flags, defines, _TO_ASSEMBLY, "devmod.s"), name)
         self._assembly = Path(self._folder, "devmod.s").read_bytes()
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
         warnings, remarks = _by_level(lines)
@@ -514,8 +513,7 @@ class ClangBuild:
     def sources(self) -> dict[str, str]:
         """Return the SHA-256 of the source and of each user header that it includes, by their names."""
         request = self._request
-        content = request.data or request.text.encode()
-        results = {request.name: hashlib.sha256(content).hexdigest()}
+        results = {request.name: hashlib.sha256(request.data or request.text.encode()).hexdigest()}
         for path, digest in self.files.items():
             if digest:
                 results.setdefault(self._header_name(path), digest)

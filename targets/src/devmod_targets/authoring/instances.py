@@ -68,8 +68,7 @@ def expression_error(kind: str, expressions: Iterable[str], reason: str, log: st
 
 def source_instances(symbols: Iterable[str]) -> list[str]:
     """Return the expressions of the instances that a program itself requests. libclang does not list them."""
-    parts = [parse_function(symbol) for symbol in symbols]
-    return [each.name for each in parts if each is not None and each.name.endswith(">")]
+    return [each.name for each in map(parse_function, symbols) if each is not None and each.name.endswith(">")]
 
 
 def expression_number(cursor: Any) -> int | None:

@@ -70,8 +70,7 @@ def _argument(argument: str, place: tuple[int, int], declared: str) -> tuple[str
     size, align = place
     if argument.startswith("ptr") and "byval(" not in argument and "byref(" not in argument:
         words = argument.split()
-        access = "r" if "readonly" in words else "w" if "writeonly" in words else "rw"
-        return "handle", Param(name, "buffer", "", access)
+        return "handle", Param(name, "buffer", "", "r" if "readonly" in words else "w" if "writeonly" in words else "rw")
     if argument.startswith(("ptr", "{", "[", "%")):
         type_ = f"uint8x{size}" if size > 1 else "uint8"
         return type_, Param(name, "scalar", type_, align=max(align, 1))

@@ -13,6 +13,7 @@ from devmod.backend import DiskCache, file_name, loads_own, path_problem
 from devmod.errors import FormatError
 from devmod.plugins import shared_scan
 from devmod_targets._executables import file_digest
+from devmod_targets._groups import grouped
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries, pack_entry, unpack_entry
@@ -229,9 +230,7 @@ class _Build:
     def _record(self) -> str:
         """Return the key of the bundle's digest; "" if an input is unknown, or there is no cache."""
         keys = [task.key for task in self._tasks]
-        if self._entries is None or not all(keys):
-            return ""
-        return record_of(self._plan.manifest, keys)
+        return "" if self._entries is None or not all(keys) else record_of(self._plan.manifest, keys)
 
     def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
         for task, (own_warnings, reports) in zip(self._tasks, texts, strict=True):
@@ -242,16 +241,13 @@ class _Build:
 
     def _build(self, cluster: Cluster | None) -> None:
         """Use the cached results, and compile the rest. Workers start first: they import their compilers in the meantime."""
-        entries = self._read_entries()
+        keys = list(dict.fromkeys(task.key for task in self._tasks if task.key))
+        entries = {} if self._entries is None else self._entries.read_all(keys)
         with ExitStack() as stack:
             compiles = self._start([task for task in self._tasks if not entries.get(task.key)], cluster, stack)
             damaged_tasks = self._use_cached(entries)
             self._finish(compiles)
             self._finish(self._start(damaged_tasks, cluster, stack))
-
-    def _read_entries(self) -> dict[str, bytes | None]:
-        keys = list(dict.fromkeys(task.key for task in self._tasks if task.key))
-        return {} if self._entries is None else self._entries.read_all(keys)
 
     def _use_cached(self, entries: dict[str, bytes | None]) -> list[Task]:
         """Complete the tasks with an entry in the cache. Return those with a damaged entry."""
@@ -271,11 +267,7 @@ class _Build:
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
         """Start the compiles of tasks without a result. Tasks with equal keys are compiled once."""
-        groups: dict[str, list[Task]] = {}
-        for number, task in enumerate(tasks):
-            if task.result is None:
-                groups.setdefault(task.key or str(number), []).append(task)
-        members = list(groups.values())
+        members = list(grouped((task.key or str(at), task) for at, task in enumerate(tasks) if task.result is None).values())
         if not members:
             return members, iter(())
         from devmod_targets.build.jobs import attempt
@@ -285,7 +277,7 @@ class _Build:
         if cluster is not None:
             closures = [task.closure for task in leaders if task.closure is not None]
             return members, cluster.run([task.job for task in leaders], closures, partial_call(attempt, with_sources=with_sources))
-        if len(leaders) == 1 and toolchains.runs_programs(leaders[0].job):  # a worker would take longer to start than to compile
+        if len(leaders) == 1 and leaders[0].job.kind in toolchains.PROGRAMS:  # a worker would take longer to start than to compile
             return members, ((number, attempt(task.job, with_sources=with_sources)) for number, task in enumerate(leaders))
         from devmod_targets.build.pool import Pool
 
@@ -381,7 +373,8 @@ class _Build:
         result.problems = tuple(self._problems)
         # A source may have changed since its key was made.
         if record and complete and not left_out and record == self._record():
-            store_record(self._output, record, [(each.warnings, each.reports) for each in result.results])
+            texts = [(each.warnings, each.reports) for each in result.results]
+            _RECORDS.write(record, json.dumps([file_digest(self._output), texts]).encode())
         return result
 
 
@@ -459,9 +452,8 @@ def job_closure(job: Job, tree: SourceTree) -> Closure:
     """Return the files of a job. Raise OSError if the source cannot be read."""
     options = [option.removeprefix("-D").strip().replace("=", " ", 1) for option in job.options]
     definitions = [*options, *(f"{name} {value}" for name, value in job.defines)]
-    return closure_of(
-        job.path, job.include_paths, tree, toolchains.system_headers(job), definitions, embedded=toolchains.embeds_includes(job)
-    )
+    is_embedded = job.kind in toolchains.EMBEDDED
+    return closure_of(job.path, job.include_paths, tree, toolchains.system_headers(job), definitions, embedded=is_embedded)
 
 
 def input_files(plan: Plan) -> list[str]:
@@ -504,11 +496,6 @@ def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]
         return [(warnings, reports) for warnings, reports in texts] if digest == file_digest(path) else None
     except (OSError, TypeError, ValueError):
         return None
-
-
-def store_record(path: str, record: str, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
-    """Store the digest of a written bundle and the warnings and the reports of its jobs under its record."""
-    _RECORDS.write(record, json.dumps([file_digest(path), texts]).encode())
 
 
 def check_output(plan: Plan) -> None:

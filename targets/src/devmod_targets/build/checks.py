@@ -118,15 +118,12 @@ class Checks:
                     seen[variant] = text
 
     def _check_target_tables(self) -> None:
-        if self._manifest.target_sections:
-            every = [variant for kernel in self._manifest.kernels for variant in kernel_variants(self._manifest, kernel)]
-            self._check_keys_of_targets(self._manifest.target_sections, every, (), "the manifest")
+        self._check_keys_of_targets(self._manifest.target_sections, self._manifest.kernels, (), "the manifest")
         for kernel in self._manifest.kernels:
-            if kernel.target_sections:
-                own = [*kernel_variants(self._manifest, kernel)]
-                self._check_keys_of_targets(kernel.target_sections, own, ("kernels", kernel.name), "the kernel")
+            self._check_keys_of_targets(kernel.target_sections, [kernel], ("kernels", kernel.name), "the kernel")
 
-    def _check_keys_of_targets(self, sections: Iterable[Section], known: Sequence[Target], keys: KeyPath, owner: str) -> None:
+    def _check_keys_of_targets(self, sections: Sequence[Section], kernels: Iterable[KernelEntry], keys: KeyPath, owner: str) -> None:
+        known = [variant for kernel in kernels for variant in kernel_variants(self._manifest, kernel)] if sections else []
         for section in sections:
             place = (*keys, "target", section.target)
             try:
@@ -325,12 +322,8 @@ class Checks:
             return
         for section in use.own:
             place = (*keys, "target", section.target) if section.target else keys
-            used = {
-                "name": bool(section.name),
-                "functions": bool(section.functions),
-                "local": bool(section.local),
-                "block": any(function for function, _ in section.block),
-            }
+            blocks = [function for function, _ in section.block if function]
+            used = {"name": section.name, "functions": section.functions, "local": section.local, "block": blocks}
             for key in (key for key, value in used.items() if value):
                 what = "a block by function" if key == "block" else f"the key {key}"
                 have = f"{str(use.variant)!r} has {len(use.sources)}"

@@ -190,8 +190,7 @@ class Closure(NamedTuple):
 
     def has_contents(self, digests: Iterable[str]) -> bool:
         """Return whether each digest is that of one of the files."""
-        known = {digest for file in self.files.values() for digest in (file.digest, file.text_digest)}
-        return known.issuperset(digests)
+        return {digest for file in self.files.values() for digest in (file.digest, file.text_digest)}.issuperset(digests)
 
 
 def closure_of(

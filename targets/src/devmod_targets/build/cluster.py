@@ -122,8 +122,7 @@ class Cluster:
             future.add_done_callback(lambda done, number=number: results.put((number, done)))
 
         def outcomes() -> Iterator[tuple[int, Outcome]]:
-            for number, problem in refused.items():
-                yield number, Outcome(error="ClusterError", message=problem)
+            yield from ((number, Outcome(error="ClusterError", message=problem)) for number, problem in refused.items())
             for _ in range(len(jobs) - len(refused)):
                 number, future = results.get()
                 yield number, self._outcome(jobs[number], future)

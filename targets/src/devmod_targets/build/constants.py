@@ -85,8 +85,7 @@ def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
         for name in file.names:
             if name not in names:
                 raise FormatError(f"{file.path} has no array {name!r}; it has {list_names(names)}{did_you_mean(name, names)}")
-        for name in file.names or names:
-            yield name, read(name)
+        yield from ((name, read(name)) for name in file.names or names)
 
 
 def _numpy_file(path: str, shown: str) -> _Tensor:

@@ -165,10 +165,8 @@ class Annotations(Progress):
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         self._inner.add(result)
-        for text in result.warnings:
-            _annotate("warning", str(result.job), text, self._path(result.job.source), err=self._err)
-        for text in result.reports:
-            _annotate("notice", str(result.job), text, self._path(result.job.source), err=self._err)
+        for level, text in (*(("warning", each) for each in result.warnings), *(("notice", each) for each in result.reports)):
+            _annotate(level, str(result.job), text, self._path(result.job.source), err=self._err)
         if result.failure is not None:
             failure = result.failure
             _annotate("error", str(result.job), failure.message, self._path(failure.file), failure.line, err=self._err)

@@ -10,6 +10,7 @@ from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError, list_names
 from devmod.targets import KINDS
 from devmod_targets._compilers import chosen_sources, variants_of
+from devmod_targets._groups import grouped
 from devmod_targets.build.document import KeyPath, key_text, read_document
 
 if TYPE_CHECKING:
@@ -87,9 +88,8 @@ def use_of(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Use:
 
 
 def uses_of(manifest: Manifest, kernel: KernelEntry) -> Iterator[Use]:
-    """Yield the uses of a kernel, in the order of its variants."""
-    for variant in kernel_variants(manifest, kernel):
-        yield use_of(manifest, kernel, variant)
+    """Return the uses of a kernel, in the order of its variants."""
+    return (use_of(manifest, kernel, variant) for variant in kernel_variants(manifest, kernel))
 
 
 def _matching(section: Section, targets: Sequence[Section], variant: Target) -> list[Section]:
@@ -101,9 +101,7 @@ def _matching(section: Section, targets: Sequence[Section], variant: Target) -> 
 
 def describe_languages(spec: TargetSpec) -> str:
     """Return a kind's languages with their suffixes for a message: ``GLSL (.comp, .glsl), HLSL (.hlsl)``."""
-    suffixes: dict[str, list[str]] = {}
-    for suffix, language in spec.languages.items():
-        suffixes.setdefault(language, []).append(f".{suffix}")
+    suffixes = grouped((language, f".{suffix}") for suffix, language in spec.languages.items())
     return ", ".join(f"{language} ({', '.join(group)})" for language, group in suffixes.items())
 
 

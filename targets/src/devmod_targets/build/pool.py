@@ -90,7 +90,11 @@ class Pool:
                 self._idle.append(worker)
                 return Outcome(**_tuples(answer) | {"data": b64decode(answer["data"])})
             worker.kill()  # the compiler that it has left
-        return Outcome(error="WorkerError", message=_crash_message(job))
+        message = (
+            f"the worker process ended {_STARTS} times while it compiled {job}: the compiler crashed, or the machine has too little "
+            "memory. Try fewer processes (-j 1), or compile the source alone with devmod compile"
+        )
+        return Outcome(error="WorkerError", message=message)
 
     def _worker(self) -> Worker:
         """Return an idle process, or a new one."""
@@ -134,10 +138,3 @@ def _take(results: _Results) -> tuple[int, Outcome]:
             if isinstance(result, BaseException):
                 raise result
             return number, result
-
-
-def _crash_message(job: Job) -> str:
-    return (
-        f"the worker process ended {_STARTS} times while it compiled {job}: the compiler crashed, or the machine has too little memory. "
-        "Try fewer processes (-j 1), or compile the source alone with devmod compile"
-    )

@@ -329,8 +329,7 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
             fields["interface"] = interface
         fields.setdefault("arg_types", _types_of(interface))
         try:
-            text = json.dumps({"func_info": {name: fields}}, allow_nan=False)
-            load_metadata_from_json(text)
+            load_metadata_from_json(json.dumps({"func_info": {name: fields}}, allow_nan=False))
         except FormatError as error:
             detail = str(error).removeprefix(f"the metadata of the function {name!r}: ").removeprefix(f"the function {name!r}: ")
             function.add(f"the declaration is invalid: {detail}")
@@ -423,9 +422,7 @@ class Table:
     def strings(self, name: str, example: str) -> tuple[str, ...] | None:
         """Return an array of strings, "" in the place of a wrong one; None if it is absent or no array."""
         value = self.typed(name, list, f"an array of strings, such as {example}")
-        if value is None:
-            return None
-        return tuple(self.check_string(each, name, index) for index, each in enumerate(value))
+        return None if value is None else tuple(self.check_string(each, name, index) for index, each in enumerate(value))
 
     def boolean(self, name: str) -> bool:
         """Return a boolean; False if it is absent."""
@@ -490,6 +487,4 @@ def describe(value: object) -> str:
         return f"the float {value}"
     if isinstance(value, (datetime, date, time)):
         return f"the date or time {value}"
-    if isinstance(value, list):
-        return "an array"
-    return "a table"
+    return "an array" if isinstance(value, list) else "a table"

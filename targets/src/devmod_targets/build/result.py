@@ -207,10 +207,7 @@ def _job_to_dict(result: JobResult) -> dict[str, Any]:
         "status": result.status,
         "seconds": round(result.seconds, 3),
     }
-    if result.warnings:
-        fields["warnings"] = list(result.warnings)
-    if result.reports:
-        fields["reports"] = list(result.reports)
+    fields |= {key: list(texts) for key, texts in (("warnings", result.warnings), ("reports", result.reports)) if texts}
     if result.failure is not None:
         failure = result.failure
         fields |= {"error": failure.error, "message": failure.message, "log": failure.log, "file": failure.file, "line": failure.line}

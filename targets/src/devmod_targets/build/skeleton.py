@@ -12,6 +12,7 @@ from devmod.backend import COMPRESS_LEVELS, escape, find_spec
 from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets import KINDS
 from devmod_targets._compilers import chosen_sources, is_own, other_choice
+from devmod_targets._groups import grouped
 from devmod_targets._text import header_text
 from devmod_targets.build.document import key_text
 from devmod_targets.build.matrix import parse_target, suffix_of
@@ -256,15 +257,12 @@ def _locals(folder: str, source: str) -> list[str]:
 
 def _kernels(sources: Iterable[str]) -> dict[str, list[str]]:
     """Return the sources by kernel. Sources with the same stem are one kernel, unless two of them have the same language."""
-    groups: dict[str, list[str]] = {}
-    for source in sources:
-        groups.setdefault(source.rpartition("/")[2].rpartition(".")[0], []).append(source)
+    groups = grouped((source.rpartition("/")[2].rpartition(".")[0], source) for source in sources)
     kernels: dict[str, list[str]] = {}
     for stem, group in groups.items():
         alone = len({suffix_of(source) for source in group}) == len(group)
         for source in group:
-            path = source.rpartition(".")[0]
-            kernels.setdefault(stem if alone else path.replace("/", "-"), []).append(source)
+            kernels.setdefault(stem if alone else source.rpartition(".")[0].replace("/", "-"), []).append(source)
     return dict(sorted(kernels.items()))
 
 

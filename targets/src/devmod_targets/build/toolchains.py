@@ -50,13 +50,13 @@ _WHEELS = {
     "webgpu": (),
 }
 #: The programs in PATH that a kind's payloads depend on.
-_PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val", "spirv-dis"), "webgpu": ("naga",)}
+PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val", "spirv-dis"), "webgpu": ("naga",)}
 #: The shared libraries of clang.
 _CLANG_LIBRARIES = r"lib(?:LLVM|clang-cpp|lld).*\.(?:so|dylib)"
 #: The kinds that devmod-targets compiles with the clang of the wheel ziglang, of an option or of a variable.
 _OWN_CLANG = ("rocm", "hexagon")
 #: The kinds whose compiler gets a text that contains the includes. A name in it leads to no file of the user.
-_EMBEDDED = ("cuda", "metal", "vulkan", "webgpu")
+EMBEDDED = ("cuda", "metal", "vulkan", "webgpu")
 #: The headers of devmod that clang includes before each source.
 _FIRST = {"rocm": ("devmod_hip.h",)}
 #: A folder that does not exist, for the headers of devmod, which are not on the disk.
@@ -86,8 +86,7 @@ def system_headers(job: Job) -> SystemHeaders:
     if job.kind not in _OWN_CLANG or _language_of(job) == "Triton":
         return SystemHeaders()
     folder = os.path.join(_NO_FOLDER, job.kind)
-    headers = header_files(f"devmod_targets.{job.kind}")
-    texts = {os.path.join(folder, *name.split("/")): text for name, text in headers.items()}
+    texts = {os.path.join(folder, *name.split("/")): text for name, text in header_files(f"devmod_targets.{job.kind}").items()}
     own = _clang_headers(_toolchain_options(job.options))
     library = _library_headers() if job.kind == "hexagon" else ()
     return SystemHeaders((folder, *([own] if own else ()), *library), texts, _FIRST.get(job.kind, ()))
@@ -96,16 +95,6 @@ def system_headers(job: Job) -> SystemHeaders:
 def knows_headers(job: Job) -> bool:
     """Return whether this machine has the headers of a job's compiler. Otherwise it is unknown which files they include."""
     return job.kind not in _OWN_CLANG or _language_of(job) == "Triton" or bool(_clang_headers(_toolchain_options(job.options)))
-
-
-def embeds_includes(job: Job) -> bool:
-    """Return whether a job's compiler gets one text, in which devmod has embedded the includes."""
-    return job.kind in _EMBEDDED
-
-
-def runs_programs(job: Job) -> bool:
-    """Return whether the compilers of a job have processes of their own. A crash of one does not end the process that runs the job."""
-    return job.kind in _PROGRAMS
 
 
 def executes_source(job: Job) -> bool:
@@ -131,7 +120,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...], *, is_slang:
     if "libclang" in _WHEELS[kind] and "libclang" not in installed and package_folders("clang"):
         return ""  # the library of another package, whose version is unknown
     parts += [f"{name} {installed[name]}" for name in wheels if name in installed]
-    files = [path for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
+    files = [path for name in PROGRAMS.get(kind, ()) if (path := find_program(name))]
     files += libraries_of(files, SHADER_LIBRARIES)
     if kind == "webgpu":
         from devmod_targets.webgpu._naga import find_package

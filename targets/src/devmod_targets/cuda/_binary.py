@@ -49,8 +49,7 @@ def wrap_binary(request: CompileRequest, requested: str) -> tuple[Payload, list[
     if fmt == "ptx" and not architecture(fmt, data):
         raise request.error(f"{name} is invalid: expected the directives .version and .target with an architecture")
     try:
-        binaries = _binaries(fmt, data)
-        fmap = _functions(request, name, binaries)
+        fmap = _functions(request, name, _binaries(fmt, data))
     except FormatError as error:
         raise request.error(f"{name} is not stored: {error}") from None
     reports: list[str] = []

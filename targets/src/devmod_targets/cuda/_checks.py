@@ -25,8 +25,7 @@ _ATTRIBUTE = re.compile(r'unknown attribute "(ext_vector_type|vector_size|mode)"
 
 def unresolved_function(ptx: str) -> str:
     """Return a function that PTX calls and neither it nor the driver defines; "" if there is none."""
-    names = (name for name in _EXTERN.findall(ptx) if name not in _DRIVERS_OWN and not name.startswith("cuda"))
-    return next(names, "")
+    return next((name for name in _EXTERN.findall(ptx) if name not in _DRIVERS_OWN and not name.startswith("cuda")), "")
 
 
 def wide_shuffle(text: str) -> str:

@@ -62,8 +62,7 @@ def object_uses(ptx: str) -> dict[str, ObjectUse]:
             registers.clear()
         elif token["object"] in registers:
             param = registers[token["object"]]
-            use = uses.get(param) or ObjectUse(set(), set(), set())
-            uses[param] = _with_access(use, token["opcode"].split("."))
+            uses[param] = _with_access(uses.get(param) or ObjectUse(set(), set(), set()), token["opcode"].split("."))
     return uses
 
 
@@ -108,8 +107,7 @@ def object_params(name: str, number: int, object_name: str, use: ObjectUse | Non
         return None
     type_ = next(iter(use.types)) if len(use.types) == 1 else ""
     if object_name == SURFACE:
-        access = "".join(letter for letter in "rw" if letter in use.access) or "rw"
-        return [Param(name, "image", type_, access, number)]
+        return [Param(name, "image", type_, "".join(letter for letter in "rw" if letter in use.access) or "rw", number)]
     sample = next(iter(use.samples)) if len(use.samples) == 1 else ""
     sampler = Param(f"{name}_sampler" if name else "", "sampler", at=number)
     return [Param(name, "image", type_, "r", number, sample=sample), sampler]

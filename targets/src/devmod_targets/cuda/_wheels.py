@@ -31,8 +31,7 @@ def folder_of(program: str) -> str:
 def include_folders(major: int) -> tuple[str, ...]:
     """Return the folders with headers: CUDA's own, then those of CCCL, which are a folder lower."""
     own = [path for folder in folders(major) if os.path.isdir(path := os.path.join(folder, "include"))]
-    cccl = [path for folder in own if os.path.isdir(path := os.path.join(folder, "cccl"))]
-    return (*own, *cccl)
+    return (*own, *[path for folder in own if os.path.isdir(path := os.path.join(folder, "cccl"))])
 
 
 def library(major: int, name: str = "nvrtc") -> str:

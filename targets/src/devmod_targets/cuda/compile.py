@@ -184,9 +184,8 @@ def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo
 
 def _warnings(title: str, programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
     """Return the text of the warnings about the source itself; those about NVIDIA's headers are not the user's."""
-    lines: dict[str, None] = {}
-    for program in programs:
-        lines |= dict.fromkeys(line for line in diagnostics(program.log)[1] if not line.startswith(tuple(folders)))
+    warnings = (line for program in programs for line in diagnostics(program.log)[1])
+    lines = dict.fromkeys(line for line in warnings if not line.startswith(tuple(folders)))
     return ["\n".join([title, *lines])] if lines else []
 
 

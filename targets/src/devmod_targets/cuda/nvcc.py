@@ -129,8 +129,7 @@ def host_compiler() -> HostCompiler:
         raise ToolchainNotFoundError(
             f"{_FAILURE}: {path} does not report its version and its folders as g++ does. Install g++", kind="cuda"
         )
-    folders = dict.fromkeys(os.path.normpath(line.strip()) for line in listed[1].splitlines())
-    return HostCompiler(path, number[1], tuple(folders))
+    return HostCompiler(path, number[1], tuple(dict.fromkeys(os.path.normpath(line.strip()) for line in listed[1].splitlines())))
 
 
 def _search_path() -> str:
@@ -250,8 +249,7 @@ def compile_program(
             meanwhile(sources[0])
 
         ptx, cubin = [run.compile(second, read), *map(run.compile, others), b""][:2]
-    program = Program(ptx, cubin, run.log, dict.fromkeys(name_expressions, ""), version())
-    return program, sources[0]
+    return Program(ptx, cubin, run.log, dict.fromkeys(name_expressions, ""), version()), sources[0]
 
 
 class _Run:

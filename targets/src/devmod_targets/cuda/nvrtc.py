@@ -303,8 +303,7 @@ def _compile_error(
         return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
     # Only an expression without an error in the program before it is at fault.
     if expressions and errors[0].startswith(f"{EXPRESSIONS}:"):
-        why = errors[0].partition(": error: ")[2]
-        return expression_error("cuda", expressions, why, log)
+        return expression_error("cuda", expressions, errors[0].partition(": error: ")[2], log)
     return compile_error("cuda", "CUDA C++", errors, log)
 
 

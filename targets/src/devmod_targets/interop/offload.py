@@ -8,6 +8,7 @@ import devmod
 from devmod.backend import find_spec
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_readers.amdgpu import find_kernels, read_code_object
+from devmod_readers.metallib import read_metallib
 from devmod_readers.nvidia import KernelEntry, ParamPlace, read_cubin, read_ptx
 from devmod_readers.offload import OffloadImage
 from devmod_readers.offload import read_images as read_images
@@ -77,9 +78,7 @@ def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection
     """Return those of the symbols that are functions of an image."""
     if image.fmt == "ptx":
         return read_ptx(bytes(image.data).decode("utf-8", "replace"), symbols).keys()
-    if image.fmt == "cubin":
-        return read_cubin(image.data, symbols).keys()
-    return find_kernels(image.data, symbols)
+    return read_cubin(image.data, symbols).keys() if image.fmt == "cubin" else find_kernels(image.data, symbols)
 
 
 # -- The signatures of kernels that the images of a container have.
@@ -112,8 +111,7 @@ def image_functions(images: Sequence[tuple[str, str, memoryview]], names: Iterab
     kernels = [read_kernels(kind, fmt, data) for kind, fmt, data in images]
     results: list[dict[str, FunctionInfo]] = [{} for _ in images]
     for name in names:
-        chosen = {number: (_select(functions, name), entries) for number, (functions, entries) in enumerate(kernels)}
-        chosen = {number: (functions, entries) for number, (functions, entries) in chosen.items() if functions}
+        chosen = {number: (one, entries) for number, (every, entries) in enumerate(kernels) if (one := _select(every, name))}
         if not chosen:
             known = list_names(dict.fromkeys(key for functions, _ in kernels for key in functions))
             raise FormatError(f"the container cannot be loaded: no image has the kernel {name!r}; its kernels: {known}")
@@ -147,6 +145,9 @@ def _select(functions: Mapping[str, ReflectedFunction], name: str) -> dict[str, 
 def read_kernels(kind: str, fmt: str, data: memoryview) -> tuple[dict[str, ReflectedFunction], Mapping[str, KernelEntry]]:
     """Return the kernels of an image by name and by symbol."""
     entries: Mapping[str, KernelEntry]
+    if kind == "metal":
+        functions = read_metallib(bytes(data))
+        return functions, {name: KernelEntry(name, () if all(each.types) else None) for name, each in functions.items()}
     if kind == "cuda":
         entries = read_ptx(bytes(data).decode("utf-8", "replace")) if fmt == "ptx" else read_cubin(data)
     else:

@@ -164,11 +164,7 @@ def _constant_numbers(source: Any) -> set[int]:
 
 def _entry_of(name: str, asm: Mapping[str, Any]) -> KernelEntry | None:
     """Return the record of the kernel in its PTX or its cubin; None if neither has one with parameters."""
-    entries: Mapping[str, KernelEntry] = {}
-    if "ptx" in asm:
-        entries = read_ptx(asm["ptx"], {name})
-    elif "cubin" in asm:
-        entries = read_cubin(asm["cubin"], {name})
+    entries = read_ptx(asm["ptx"], {name}) if "ptx" in asm else read_cubin(asm["cubin"], {name}) if "cubin" in asm else {}
     entry = entries.get(name)
     return entry if entry is not None and entry.params is not None else None
 
@@ -214,8 +210,7 @@ def _check_entry(name: str, slots: Sequence[Slot], entry: KernelEntry, block: tu
 def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:
     arch = str(metadata.target.arch)
     options = [f"{field}={getattr(metadata, field)}" for field in ("num_warps", "num_ctas", "num_stages") if hasattr(metadata, field)]
-    function = getattr(source, "fn", None)
-    text = getattr(function, "src", None)
+    text = getattr(getattr(source, "fn", None), "src", None)
     sources = {str(source.name): sha256(text.encode()).hexdigest()} if isinstance(text, str) else {}
     version = getattr(metadata, "triton_version", "")
     return devmod.Origin(f"{kind} -arch={f'sm_{arch}' if kind == 'cuda' else arch}", f"triton {version}".strip(), options, sources)

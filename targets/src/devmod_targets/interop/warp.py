@@ -118,10 +118,7 @@ def array(array: Any, ndim: int = 0) -> dict[str, Any]:
             f"{tuple(shape)}",
             argument="ndim",
         )
-    strides = interface.get("strides")
-    if strides is None:
-        size = int(re.sub(r"\D", "", interface["typestr"]))
-        strides = _strides(size, shape)
+    strides = interface.get("strides") or _strides(int(re.sub(r"\D", "", interface["typestr"])), shape)
     padding = [0] * (_MAX_DIMENSIONS - count)
     extents = {"shape": shape[:count] + padding, "strides": [int(each) for each in strides[:count]] + padding}
     return {"data": int(interface["data"][0]), "grad": 0, **extents, "ndim": count, "flags": 0}

@@ -301,8 +301,7 @@ def diagnostics(
 @cache
 def address_spaces(library: Libclang) -> tuple[int, int, int]:
     """Return clang's numbers of the address spaces device, constant and threadgroup."""
-    files = [(MAIN, SPACES)]
-    unit = library.cindex.Index.create().parse(MAIN, args=_ARGUMENTS[:-2], unsaved_files=files)
+    unit = library.cindex.Index.create().parse(MAIN, args=_ARGUMENTS[:-2], unsaved_files=[(MAIN, SPACES)])
     device, constant, threadgroup = (each.type.get_pointee().get_address_space() for each in unit.cursor.get_children())
     return device, constant, threadgroup
 
@@ -621,10 +620,8 @@ class Names:
     def used_parts(self, parts: Sequence[str]) -> dict[str, int]:
         """Return for each name the parts that it uses: bit n is set for the n-th of `parts`."""
         bits = dict.fromkeys(self._spans, 0) | {name: 1 << number for number, name in enumerate(parts)}
-        return transitive_parts(bits, {name: self._words_in(name) for name in self._spans})
-
-    def _words_in(self, name: str) -> frozenset[str]:
-        return frozenset(word for start, end in self._spans[name] for word in _IDENTIFIER.findall(self._text[start:end]))
+        texts = {name: " ".join(self._text[start:end] for start, end in spans) for name, spans in self._spans.items()}
+        return transitive_parts(bits, {name: frozenset(_IDENTIFIER.findall(text)) for name, text in texts.items()})
 
 
 # -- The element types and sizes of Metal's types, as libclang reads them.

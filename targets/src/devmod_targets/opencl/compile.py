@@ -420,8 +420,7 @@ def _param(argument: Any) -> tuple[str, Param]:
     if kind.startswith("OCLIMAGE"):
         image = _IMAGE.fullmatch(kind)
         shape = f"{image[1]}d{f'_{image[2].lower()}' if image[2] else ''}" if image else ""  # "": depth or several samples
-        access = {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]]
-        return "handle", Param(name, "image", shape, access)
+        return "handle", Param(name, "image", shape, {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]])
     if kind == "OCLSAMPLER":
         return "handle", Param(name, "sampler")
     if kind in _UNSUPPORTED:

@@ -85,8 +85,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
     """
-    keeps_source = payload_format(request.target) == "hip"
-    payload, warnings, reports = keep_source(request) if keeps_source else _compile(request)
+    payload, warnings, reports = keep_source(request) if payload_format(request.target) == "hip" else _compile(request)
     warn_caller(request, warnings, reports)
     return payload
 
@@ -104,7 +103,9 @@ def _compile(request: CompileRequest, *, has_host: bool = True) -> Compiled:
     options = clang_options(request, SPEC, standard)
     modules = _find_modules(libs_folder)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", *_wave_options(options.options)]
-    version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
+    # Every ROCm since 5.6 loads version 5; generic processors need 6.
+    has_version = any(option.startswith("-mcode-object-version=") for option in options.options)
+    version = [] if has_version else [f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"]
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
     with compiler_folder() as folder:
@@ -179,7 +180,9 @@ def _build_code_object(
             return build.link(machine, _LINK), compiled, added
         except CompileError as error:
             # devmod_hip.h has all overloads of its names, so a source that compiles with it alone has the same meaning.
-            needed = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else []), *_own_integers(error)]
+            needed = ["-DDEVMOD_COMPLETE", *(library_flags(error, options.toolchain) if has_host else [])]
+            # A program, such as one for NVRTC and hiprtc, may define the types of stdint.h itself.
+            needed += ["-DDEVMOD_OWN_INTEGERS"] * bool(_OWN_INTEGER.search(error.log))
             new = [flag for flag in needed if flag not in added] if language == "hip" else []
             undefined = error if _UNDEFINED.search(error.log) else undefined
             if not new:  # the other declarations may clash with the program's, which is no reason for an undefined symbol
@@ -247,11 +250,6 @@ def _may_share_dynamically(content: bytes) -> bool:
     """Return whether a source may declare shared memory whose size the launch defines. To know the kernels that use it takes LLVM IR."""
     words = set(_WORD.findall(_EXTERN_C.sub(b"", content)))
     return b"HIP_DYNAMIC_SHARED" in words or {b"extern", b"__shared__"} <= words
-
-
-def _object_version(arch: str) -> str:
-    """Return the option of the code object's version: 5, which every ROCm since 5.6 loads, and 6 for generic processors."""
-    return f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"
 
 
 def _fmap(
@@ -362,11 +360,6 @@ def library_flags(error: CompileError, toolchain: LlvmToolchain) -> list[str]:
         return []
     defines = [f"-D{each}" for each in _LIBRARY_DEFINES.split()]
     return [*defines, *(part for each in folders for part in ("-isystem", each)), f"-fmacro-prefix-map={root}{os.sep}="]
-
-
-def _own_integers(error: CompileError) -> list[str]:
-    """Return the flag for a program that defines the types of stdint.h itself, as one for NVRTC and hiprtc may."""
-    return ["-DDEVMOD_OWN_INTEGERS"] if _OWN_INTEGER.search(error.log) else []
 
 
 # -- HIP source as a payload (``-format=hip``), which the receiver's hiprtc compiles. The build compiles it too, for errors and signatures.
@@ -613,8 +606,7 @@ def _value_type(type_: Any) -> tuple[str, int]:
 def _pointee_type(type_: Any) -> tuple[str, int]:
     """Return the same for a pointer's elements. Vectors of three have no padding, so the elements of their memory are scalars."""
     scalar = VECTOR_ELEMENTS.get(_record_name(type_).removesuffix("3"), "")
-    is_three = scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar))
-    return (scalar, 0) if is_three else _value_type(type_)
+    return (scalar, 0) if scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar)) else _value_type(type_)
 
 
 def _record_name(type_: Any) -> str:

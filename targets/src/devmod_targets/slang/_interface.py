@@ -188,8 +188,7 @@ class _Reader:
             inner = {category: (space, index) for category, (space, index, _) in places.items()}
             for field in self._fields(type_):
                 if self._is_resource(field.get("type")):
-                    name = self._name(field)
-                    self._add((*path, name), field, self._places(field), base=inner, block=block)
+                    self._add((*path, self._name(field)), field, self._places(field), base=inner, block=block)
             return
         if kind in ("resource", "samplerState"):
             self._add_resource(path, type_, places)
@@ -355,9 +354,7 @@ class _Reader:
         kind = about.get("kind")
         if kind == "struct":
             return any(self._contains(field.get("type"), depth + 1, wanted) for field in self._fields(about))
-        if kind == "array":
-            return self._contains(about.get("elementType"), depth + 1, wanted)
-        return bool(wanted(kind))
+        return self._contains(about.get("elementType"), depth + 1, wanted) if kind == "array" else bool(wanted(kind))
 
     # -- JSON
 

@@ -16,6 +16,7 @@ from devmod.backend import array_bytes, dtype_name, find_spec, parse_dtype
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_readers.reflection import ReflectedFunction, with_members
 from devmod_targets._compilers import function_name
+from devmod_targets._groups import grouped
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared
 from devmod_targets.slang._driver import Entry, translate
 from devmod_targets.slang._interface import ReflectedArgument, member_bytes, numbers_of, read_arguments
@@ -77,10 +78,8 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     by_symbol = {function.symbol: name for name, function in functions.items()}
     chosen = {name: payloads[name if name in payloads else by_symbol[info.name]] for name, info in fmap.items()}
     first = next(iter(payloads.values()))
-    texts: dict[str, list[str]] = {}
-    for payload in payloads.values():
-        for key, text in (payload.source or {}).items():
-            texts.setdefault(key, []).append(text if isinstance(text, str) else bytes(text).decode())
+    sources = grouped(pair for payload in payloads.values() for pair in (payload.source or {}).items())
+    texts = {key: [text if isinstance(text, str) else bytes(text).decode() for text in each] for key, each in sources.items()}
     return Payload(
         kind,
         {name: next(iter(payload.code.values())) for name, payload in chosen.items()},  # type: ignore[union-attr]
@@ -216,8 +215,7 @@ class _Match:
         types: list[str] = []
         for argument in self._arguments.arguments:
             if argument.kind == "scalar":
-                number = numbers.setdefault(argument.block, len(numbers))
-                params.append(_value(argument, number))
+                params.append(_value(argument, numbers.setdefault(argument.block, len(numbers))))
                 types.append("uint64" if argument.type == "handle" else params[-1].type)
             else:
                 found = self._resource(argument)
@@ -432,8 +430,7 @@ def _value(argument: ReflectedArgument, number: int) -> Param:
 def _unused(argument: ReflectedArgument, kind: str, at: Place) -> Param:
     """Return the parameter of a resource that the code does not have, since nothing uses it."""
     if kind == "sampler":
-        name = argument.name if argument.kind == kind else f"{argument.name}_sampler"
-        return Param(name, kind, at=at)
+        return Param(argument.name if argument.kind == kind else f"{argument.name}_sampler", kind, at=at)
     if kind == "image":
         (texel,) = argument.members
         code, _, lanes = parse_dtype(texel.type)

@@ -159,8 +159,7 @@ class _Request:
 
 def symbol_of(instance: str) -> str:
     """Return the name of an instance such as ``scale<float>`` in a program of several entry points: ``scale_float``."""
-    words = instance.replace("-", " minus ")
-    return "_".join("".join(char if char.isalnum() else " " for char in words).split())
+    return "_".join("".join(char if char.isalnum() else " " for char in instance.replace("-", " minus ")).split())
 
 
 def _call(target: ctypes.c_void_p, position: int, result: Any, *arguments: Any) -> Any:

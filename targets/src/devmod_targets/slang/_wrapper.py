@@ -259,7 +259,8 @@ class Text:
         """Return the variable or the field that is an argument. The fields of a constant buffer without a type have no parent in a path."""
         roots: dict[str, Variable] = {}
         for variable in variables:
-            if variable.is_constant_buffer and _is_unnamed_struct(variable.value.reflected):
+            about = variable.value.reflected if variable.is_constant_buffer else {}
+            if about.get("kind") == "struct" and "name" not in about:  # the members of a cbuffer
                 roots |= self._members(variable)
             else:
                 roots[variable.reflected["name"]] = variable
@@ -301,11 +302,6 @@ def _unused_type(argument: ReflectedArgument) -> str:
     scalar, _, lanes = argument.type.partition("x")
     name = {"float16": "half", "float32": "float", "float64": "double", "bool": "bool", "handle": "void *"}.get(scalar, f"{scalar}_t")
     return f"Vector<{name}, {lanes}> " if lanes else f"{name} "
-
-
-def _is_unnamed_struct(type_: Mapping[str, Any]) -> bool:
-    """Return whether a type of the reflection is that of a cbuffer's members."""
-    return type_["kind"] == "struct" and "name" not in type_
 
 
 # -- The payload, with the functions of the source.

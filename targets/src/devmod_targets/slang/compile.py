@@ -36,6 +36,5 @@ def compile(request: CompileRequest, compiler: Callable[[CompileRequest], Payloa
     CompileError
         The source has errors, or the kind lacks something that it uses. `log` contains Slang's messages.
     """
-    module = import_module(f"devmod_targets.slang.{_TRANSLATIONS[request.target.kind]}")
-    payload: Payload = module.compile(request, compiler)
+    payload: Payload = import_module(f"devmod_targets.slang.{_TRANSLATIONS[request.target.kind]}").compile(request, compiler)
     return payload

@@ -71,8 +71,7 @@ def compile(request: CompileRequest, _: Callable[[CompileRequest], Payload]) -> 
             raise request.error(f"{request.name} has no function {name!r}; its Triton functions are {list_names(found) or 'none'}")
         names = getattr(function, "arg_names", signature)
         constants = {each: _constant(text, request.target.kind) for each, text in request.defines.items() if each in names}
-        kernel = compile_kernel(function, signature, constants, options, request.target)
-        payload = payload_of(kernel, fmt)
+        payload = payload_of(compile_kernel(function, signature, constants, options, request.target), fmt)
         read = files()
     own = {request.name: sha256(request.text.encode()).hexdigest()}
     sources = own | {_name_of(path, [request.folder, *request.include]): digest for path, digest in read.items()}

@@ -63,8 +63,7 @@ def expand_signature(name: str, signature: Mapping[Any, Any], constants: Collect
     result: list[Slot] = []
     for number, (key, kind) in enumerate(signature.items()):
         if number not in constants:
-            label = key if isinstance(key, str) else f"arg_{key}"
-            result += _slots(name, label, kind, bool(descriptors), 0)
+            result += _slots(name, key if isinstance(key, str) else f"arg_{key}", kind, bool(descriptors), 0)
         if len(result) > _MAX_ARGUMENTS:
             raise FormatError(f"the Triton kernel {name!r} has more than {_MAX_ARGUMENTS} arguments", function=name)
     return result

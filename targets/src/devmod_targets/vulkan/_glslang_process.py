@@ -82,5 +82,4 @@ def _call(library: ctypes.CDLL, action: int, level: int, debug: int, minor: int,
         spirvMajor=1,
         spirvMinor=minor,
     )
-    status = library.glslang_compile_1_2(ctypes.byref(request))
-    return status, bytes(output), bytes(messages)
+    return library.glslang_compile_1_2(ctypes.byref(request)), bytes(output), bytes(messages)

@@ -615,8 +615,7 @@ class Build:
         """Return the tools' name of the environment for the module's SPIR-V version."""
         if self.request.language != "SPIR-V":
             return self.environment.tool_name
-        names = {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}
-        return names.get(data[5], "vulkan1.1")
+        return {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}.get(data[5], "vulkan1.1")
 
 
 def _written(folder: str, command: Sequence[str], name: str, meanwhile: Callable[[], None] = lambda: None) -> tuple[bytes, str, str]:

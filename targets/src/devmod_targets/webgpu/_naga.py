@@ -96,9 +96,7 @@ def _run_package(text: str) -> str | None:
     if not package:
         return None
     completed = _run([node, "--input-type=module", "-e", _PROGRAM, package], os.path.dirname(package), text)
-    if completed is None or completed.returncode:
-        return None
-    return completed.stdout.strip()
+    return None if completed is None or completed.returncode else completed.stdout.strip()
 
 
 def find_package() -> str:

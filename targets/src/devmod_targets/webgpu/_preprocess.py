@@ -316,8 +316,7 @@ class _Preprocessor:
             if word == "import":
                 expected = f"the name of a file, as in '#import name'. Modules of naga_oil, as in bevy, are not supported. {_NAGA_OIL}"
             raise self._error(f"#{word} {_plain(tokens)[:_MAX_SHOWN]}: expected {expected}")
-        in_quotes = word == "import" or match[1] is not None
-        folders = [*([folder] if in_quotes and folder else ()), *self._request.include]
+        folders = [*([folder] if (word == "import" or match[1] is not None) and folder else ()), *self._request.include]
         names = [match[1] or match[2]] if word == "include" else [name.decode() for name in import_names(match[1].encode())]
         name, path = next(((name, path) for name in names if (path := self.files.find(name, folders, self._location))), (names[0], ""))
         if not path:
@@ -343,11 +342,8 @@ class _Preprocessor:
         if not text or text.isspace():
             return
         name, line = self._next
-        if name == self._name and line <= start <= line + _MAX_EMPTY:
-            self._pieces.append("\n" * (start - line))
-        else:
-            self._pieces.append(line_marker(start, self._name))
-        self._pieces.append(text)
+        is_near = name == self._name and line <= start <= line + _MAX_EMPTY
+        self._pieces += ["\n" * (start - line) if is_near else line_marker(start, self._name), text]
         self._size += len(self._pieces[-2]) + len(text)
         if self._size > _MAX_SIZE:
             raise self._error(f"the source with its includes exceeds {_MAX_SIZE >> 20} MiB")

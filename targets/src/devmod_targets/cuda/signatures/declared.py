@@ -135,12 +135,9 @@ def _arguments(entry: KernelEntry, nodes: tuple[TypeNode, ...] | None, *, is_sou
 
 def _place_argument(place: ParamPlace) -> Argument:
     """Return the argument by the type of a parameter in PTX."""
-    if place.is_pointer:
-        return Argument("handle", Param("", "buffer", "", "rw"))
-    if place.type == "b8":
+    if place.type == "b8" and not place.is_pointer:
         return bytes_argument(place)
-    dtype = _TYPES.get(place.type, "")
-    return Argument(dtype, Param("", "scalar", dtype))
+    return _declared("handle" if place.is_pointer else _TYPES.get(place.type, ""))
 
 
 def _mangled_argument(node: TypeNode, place: ParamPlace) -> Argument:
@@ -169,5 +166,4 @@ def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: lis
 
 
 def _declared(type_: str) -> Argument:
-    is_buffer = type_ == "handle"
-    return Argument(type_, Param("", "buffer", "", "rw") if is_buffer else Param("", "scalar", type_))
+    return Argument(type_, Param("", "buffer", "", "rw") if type_ == "handle" else Param("", "scalar", type_))

@@ -51,8 +51,7 @@ def _declarations() -> Mapping[str, str]:
         name: f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
         for name in (*math_functions(), *_FUNCTIONS)
     }
-    vectors = header_text(__package__, "predeclared/vectors.h").splitlines()
-    return {line.split()[2]: line for line in vectors} | functions
+    return {line.split()[2]: line for line in header_text(__package__, "predeclared/vectors.h").splitlines()} | functions
 
 
 def program_headers(program: str) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda import SPEC
 from devmod_readers.nvidia import TENSOR_MAP_TAG, KernelEntry, ParamPlace, check_declared, read_ptx
 from devmod_readers.reflection import ReflectedFunction
+from devmod_targets._groups import grouped
 from devmod_targets._text import split_arguments
 from devmod_targets.authoring import CompileRequest, SelfContainedSource, merge_declared
 from devmod_targets.authoring._mangled import MangledName, TypeNode, parse_function, parse_signature
@@ -261,8 +262,7 @@ class CompiledKernel:
             The types in the source contradict the binary.
         """
         entry, declaration = self._entry, self._declaration
-        arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
-        fitted = self._fit(arguments, entry.name in declared)
+        fitted = self._fit(_join(self._arguments, nodes or self._nodes, self._is_certain), entry.name in declared)
         if declaration is not None and any(each.param.access == "r" for each in fitted):
             name, written = declaration.cursor.spelling, self._source.written_parameters
             fitted = [each.replace(written_param(each.param, (name, number), written)) for number, each in enumerate(fitted)]
@@ -308,8 +308,7 @@ class CompiledKernel:
 
     def _with_images(self, arguments: list[Argument], uses: Mapping[str, ObjectUse]) -> list[Argument]:
         """Return the arguments with images and samplers in place of the objects of textures and surfaces."""
-        cursors = self._declaration.arguments if self._declaration is not None else ()
-        names = [object_type(each.type) for each in cursors]
+        names = [object_type(each.type) for each in (self._declaration.arguments if self._declaration is not None else ())]
         if len(names) != len(arguments) or not any(names):
             return arguments
         results = []
@@ -343,17 +342,12 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     """
     expressions = {expression: symbol for expression, symbol in lowered.items() if symbol in entries}
     named_symbols = set(expressions.values())
-    by_signature: dict[str, list[str]] = {}
-    for symbol in entries:
-        if symbol not in named_symbols:
-            by_signature.setdefault(signature_key(symbol), []).append(symbol)
+    by_signature = grouped((signature_key(symbol), symbol) for symbol in entries if symbol not in named_symbols)
     ordered = [(symbol, kernel) for key, kernel in source.by_signature.items() for symbol in by_signature.pop(key, ())]
     # libclang may read another type, and so mangle another symbol. The name and the number of parameters then identify the kernel.
-    unmatched: dict[tuple[str, int], list[SourceKernel]] = {}
     matched = {id(kernel) for _, kernel in ordered}
-    for kernel in source.by_signature.values():
-        if id(kernel) not in matched:
-            unmatched.setdefault((kernel.name, len(kernel.arguments)), []).append(kernel)
+    others = (kernel for kernel in source.by_signature.values() if id(kernel) not in matched)
+    unmatched = grouped(((kernel.name, len(kernel.arguments)), kernel) for kernel in others)
     results: dict[str, CompiledKernel] = {}
     named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
     for symbol, kernel in ordered:

@@ -172,8 +172,7 @@ class SourceKernels:
                 if number is not None and target is not None and _is_kernel(target, library):
                     self.by_expression[expressions[number]] = kernel(qualified_name(target), target, is_template=True)
             elif cursor.kind.name == "FUNCTION_DECL" and _is_kernel(cursor, library):
-                is_template = template_of(cursor, library) is not None
-                entry = kernel(scope + cursor.spelling, cursor, is_template)
+                entry = kernel(scope + cursor.spelling, cursor, template_of(cursor, library) is not None)
                 # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
                 key = entry.signature()
                 if key not in self.by_signature or all(entry.parameter_names(library)):

@@ -153,8 +153,7 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
         if type_kind(target) in _FUNCTIONS:
             return Argument("uint64", Param("", "scalar", "uint64"))
         # The declared length of ``int x[16]``, or the object of a reference, is the memory that the kernel requires.
-        fixed = kind in REFERENCES or kind == _FIXED_ARRAY
-        size, const = target.get_size() if fixed else 0, target.is_const_qualified()
+        size, const = target.get_size() if kind in REFERENCES or kind == _FIXED_ARRAY else 0, target.is_const_qualified()
         while type_kind(target) in _ARRAYS:
             target = lane_type(target)
         type_name = _type_name(target)
@@ -176,9 +175,7 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
 
 def _type_name(type_: Any) -> str:
     """Return the name of a class or enum that devmod has no type for; "" for other types."""
-    if type_kind(type_) not in (RECORD, ENUM) or _named_record(type_):
-        return ""
-    return _QUALIFIERS.sub("", type_.spelling)
+    return "" if type_kind(type_) not in (RECORD, ENUM) or _named_record(type_) else _QUALIFIERS.sub("", type_.spelling)
 
 
 def _is_known(type_: Any, unknown: LocationSet, is_certain: bool) -> bool:

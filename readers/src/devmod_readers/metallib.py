@@ -1,0 +1,166 @@
+"""The reader of Metal's libraries. It needs no Mac.
+
+`read_metallib` returns the kernels of a library with their arguments.
+
+The format is not documented. A list has a group of tags for each function, with its name and type. Newer compilers, such as those of
+Metal 3.1, also write what Metal's reflection returns: a FlatBuffer for each function, with a node for each argument. The file comes from
+a stranger, so each number is checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from devmod import Param
+from devmod.backend import PipelineConstant
+from devmod.errors import FormatError
+from devmod_readers.reflection import ReflectedFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["read_metallib"]
+
+#: The places of the offsets of the list of functions, and of what follows it.
+_FUNCTIONS, _METADATA = 24, 40
+_KERNEL = b"\2"
+#: The limits on the kernels and nodes together, and on the bytes of a name: all tables may be at one place.
+_MAX_WORK, _MAX_NAME = 1 << 20, 1 << 10
+#: The nodes of a function. Those between `_BUFFER` and `_FILLED` are textures, samplers and others; Metal itself fills in the later ones.
+_MOST_THREADS, _BUFFER, _FILLED, _CONSTANT = 0x1003, 0x40000, 0x41000, 0x80000
+_CONSTANT_SPACE, _THREADGROUP = 2, 3
+_ACCESS = {1: "r", 2: "w", 3: "rw"}
+_SCALARS = {
+    "bool": "bool", "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
+    "long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "bfloat": "bfloat16",
+}  # fmt: skip
+_TYPES = {name + lanes: dtype + (f"x{lanes}" if lanes else "") for name, dtype in _SCALARS.items() for lanes in ("", "2", "3", "4")}
+
+
+class _Table(NamedTuple):
+    """A table of a FlatBuffer: fields by their numbers."""
+
+    data: bytes
+    at: int
+
+    def field(self, number: int) -> int:
+        """Return the place of a field; 0 if the table does not have it."""
+        start = self.at - _number(self.data, self.at, 4, signed=True)
+        place = 4 + 2 * number
+        offset = _number(self.data, start + place, 2) if place < _number(self.data, start, 2) else 0
+        return self.at + offset if offset else 0
+
+    def number(self, number: int, size: int = 4, default: int = 0) -> int:
+        """Return a field that is a number."""
+        place = self.field(number)
+        return _number(self.data, place, size) if place else default
+
+    def target(self, number: int) -> int:
+        """Return the place that a field refers to; 0 if the table does not have it."""
+        place = self.field(number)
+        return place and place + _number(self.data, place, 4)
+
+    def text(self, number: int) -> str:
+        """Return a field that is a text."""
+        place = self.target(number)
+        return _slice(self.data, place + 4, min(_number(self.data, place, 4), _MAX_NAME)).decode("utf-8", "replace") if place else ""
+
+    def tables(self, number: int) -> Iterator[_Table]:
+        """Return the tables of a field that is a vector."""
+        place = self.target(number)
+        for each in range(place + 4, place + 4 + 4 * (_number(self.data, place, 4) if place else 0), 4):
+            yield _Table(self.data, each + _number(self.data, each, 4))
+
+
+def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
+    """Return the kernels of a library by name. The type "" of one argument says that the library does not describe the arguments.
+
+    Raises
+    ------
+    FormatError
+        The library is damaged.
+    """
+    if data[:4] != b"MTLB":
+        raise FormatError(f"it is no metallib: expected b'MTLB' at its start, got {data[:4]!r}", kind="metal")
+    at = _number(data, _FUNCTIONS, 8)
+    groups = []
+    count, at = _number(data, at, 4), at + 4
+    for _ in range(count):
+        tags, end = _tags(data, at + 4)
+        groups.append(tags)
+        at += _number(data, at, 4)
+        if at < end:
+            raise FormatError(f"the metallib is damaged: a function ends at byte {at}, and its tags at {end}", kind="metal")
+    lists = _tags(data, at)[0] if at < _number(data, _METADATA, 8) else {}  # an older library has no other lists
+    first = _number(lists[b"RLST"], 0, 8) if b"RLST" in lists else 0
+    functions: dict[str, ReflectedFunction] = {}
+    left = _MAX_WORK
+    for tags in groups:
+        if tags.get(b"TYPE", b"")[:1] != _KERNEL:
+            continue
+        name = tags.get(b"NAME", b"").rstrip(b"\0").decode("utf-8", "replace")
+        functions[name] = ReflectedFunction(name, [""], [Param("", "scalar")])
+        place = first + _number(tags[b"RFLT"], 0, 8) + 4 if first and b"RFLT" in tags else 0
+        size = _number(data, place + 4, 4) if place and _slice(data, place, 4) == b"RBUF" else 0
+        start = data.find(b"AIRR", place, place + 64) - 4 if size else -1
+        left -= 1 + size // 256
+        if start > place:
+            root = _Table(data, start + _number(data, start, 4))
+            nodes = [(node.number(0), node.target(1)) for node, _ in zip(root.tables(1), range(left + 1), strict=False)]
+            left -= len(nodes)
+            functions[name] = _function(name, [(kind, _Table(data, at)) for kind, at in nodes])
+        if left < 0:
+            raise FormatError(f"the metallib describes more than {_MAX_WORK} arguments", kind="metal")
+    return functions
+
+
+def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
+    arguments: list[tuple[bool, int, str, Param]] = []
+    constants = []
+    extra: dict[str, object] = {}
+    for kind, node in nodes:
+        if kind == _MOST_THREADS:
+            extra["max_total_threads_per_threadgroup"] = node.number(0)
+        elif kind == _CONSTANT and (type_ := _SCALARS.get(node.text(0), "bfloat16")) != "bfloat16":
+            constants.append(PipelineConstant(node.text(1), type_, node.number(2)).to_dict())
+        elif kind == _BUFFER and node.number(3, default=1) == 1:
+            arguments.append(_argument(node))
+        elif _BUFFER <= kind < _FILLED:
+            return ReflectedFunction(name, [""], [Param("", "scalar")])
+    if constants:
+        extra["constants"] = constants
+    arguments.sort(key=lambda each: each[:2])
+    return ReflectedFunction(name, [each[2] for each in arguments], [each[3] for each in arguments], extra=extra)
+
+
+def _argument(node: _Table) -> tuple[bool, int, str, Param]:
+    """Return whether an argument is threadgroup memory, its index, its type, and its param."""
+    written, index, size, space, is_object = node.text(10), node.number(2), node.number(8), node.number(5, 1, 1), node.target(1) > 0
+    element = _TYPES.get(written) or (f"uint8x{size}" if size > 1 else "uint8")
+    align = 0 if written in _TYPES else node.number(9)
+    if space == _CONSTANT_SPACE and is_object:
+        return False, index, element, Param(node.text(11), "scalar", element, at=index, align=align)
+    if space == _THREADGROUP:
+        return True, index, "handle", Param(node.text(11), "local", element, at=index, align=align)
+    access = _ACCESS.get(node.number(4, 1), "rw")
+    return False, index, "handle", Param(node.text(11), "buffer", element, access, at=index, align=align, size=size if is_object else 0)
+
+
+def _tags(data: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
+    """Return the tags of a group, and their end."""
+    tags: dict[bytes, bytes] = {}
+    while (tag := _slice(data, at, 4)) != b"ENDT":
+        size = _number(data, at + 4, 2)
+        tags[tag] = _slice(data, at + 6, size)
+        at += 6 + size
+    return tags, at + 4
+
+
+def _number(data: bytes, at: int, size: int, *, signed: bool = False) -> int:
+    return int.from_bytes(_slice(data, at, size), "little", signed=signed)
+
+
+def _slice(data: bytes, at: int, size: int) -> bytes:
+    if not 0 <= at <= len(data) - size:
+        raise FormatError(f"the metallib is damaged: expected {size} bytes at {at}, it has {len(data)}", kind="metal")
+    return data[at : at + size]
