@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .lanes import Lanes
 from .ptx_types import S64, Array
 
 if TYPE_CHECKING:
     from .execution import Execution
-    from .lanes import Lanes
     from .program import Block
 
-Release = Callable[["Lanes", Array, Array], None]
+Release = Callable[[Lanes, Array, Array], None]
 
 
 @dataclass(slots=True)
 class Waiting:
     """Lanes that wait at a barrier, the block of instructions that they go to, and what they do when they are released."""
 
-    lanes: "Lanes"
+    lanes: Lanes
     next: int
     release: Release | None
     value: Array | None  # the predicate of bar.red
@@ -55,7 +55,7 @@ class Barriers:
         """Whether lanes wait."""
         return bool(self.cluster_waiting) or any(barrier.waiting for barrier in self.barriers.values())
 
-    def groups(self) -> Iterator["Lanes"]:
+    def groups(self) -> Iterator[Lanes]:
         """Yield the groups of lanes that wait."""
         for barrier in self.barriers.values():
             for waiting in barrier.waiting:
@@ -63,14 +63,14 @@ class Barriers:
         for waiting in self.cluster_waiting:
             yield waiting.lanes
 
-    def leave(self, lanes: "Lanes") -> None:
+    def leave(self, lanes: Lanes) -> None:
         """Count lanes that exit."""
         self.alive -= np.bincount(lanes.spread(lanes.column("block")), minlength=len(self.alive))
         if self.waiting:
             self.release()
 
     def arrive(
-        self, number: int, lanes: "Lanes", threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None
+        self, number: int, lanes: Lanes, threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None
     ) -> None:
         """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive)."""
         barrier = self.barriers.get(number)
@@ -128,18 +128,18 @@ class Barriers:
 
     # Clusters: each arrival of all threads of a cluster ends a phase; a thread waits for the phase in which it arrived.
 
-    def clusters(self, lanes: "Lanes") -> Array:
+    def clusters(self, lanes: Lanes) -> Array:
         """Return the number of each lane's cluster."""
         return lanes.spread(lanes.column("block")) // self.cluster_size
 
-    def cluster_arrive(self, lanes: "Lanes") -> None:
+    def cluster_arrive(self, lanes: Lanes) -> None:
         """Count lanes that arrive at the barrier of their cluster."""
         clusters = self.clusters(lanes)
         self.cluster_arrived += np.bincount(clusters, minlength=len(self.cluster_arrived))
         self.lane_phase[lanes.lanes] = self.cluster_phase[clusters] + 1
         self.cluster_release()
 
-    def cluster_wait(self, lanes: "Lanes", block: "Block") -> None:
+    def cluster_wait(self, lanes: Lanes, block: "Block") -> None:
         """Let lanes wait for the end of the phase in which they arrived."""
         self.cluster_waiting.append(Waiting(lanes, block.next, None, None))
         self.cluster_release()

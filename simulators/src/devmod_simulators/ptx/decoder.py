@@ -1,7 +1,7 @@
 """Decoding: each instruction becomes a Python function that executes it for a group of lanes."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from .errors import PtxError, invalid_ptx, unsupported
 from .guards import Step, guarded
+from .lanes import Lanes
 from .layout import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from .memory import CODE_WINDOW
 from .ptx_types import (
@@ -30,11 +31,10 @@ from .ptx_types import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from .lanes import Lanes
     from .program import Program
 
-Source = Callable[["Lanes"], Array]
-Target = Callable[["Lanes", Array], None]
+Source = Callable[[Lanes], Array]
+Target = Callable[[Lanes, Array], None]
 Decode = Callable[["Decoder"], Step]
 
 #: The decoders of plain instructions, by the first part of their opcode.
@@ -50,6 +50,12 @@ def operation(*names: str) -> Callable[[Decode], Decode]:
         return decode
 
     return register
+
+
+def put_all(lanes: Lanes, targets: list[Target], values: Iterable[Array]) -> None:
+    """Store arrays in destinations, of which there may be fewer."""
+    for target, value in zip(targets, values, strict=False):
+        target(lanes, value)
 
 
 class Decoder:
@@ -143,7 +149,7 @@ class Decoder:
             if dtype == PRED:
                 return lambda lanes: lanes.r[number]
 
-            def fetch(lanes: "Lanes") -> Array:
+            def fetch(lanes: Lanes) -> Array:
                 value: Array = lanes.r[number]
                 return value if value.dtype is dtype else value.view(dtype)
 
@@ -190,7 +196,7 @@ class Decoder:
         if name in CHANGING_REGISTERS:
             return lambda lanes: lanes.frame.execution.clock(name).astype(unsigned).view(dtype)
 
-        def fetch(lanes: "Lanes") -> Array:
+        def fetch(lanes: Lanes) -> Array:
             value = lanes.column(name)
             return (value if value.dtype.itemsize == dtype.itemsize else value.astype(unsigned)).view(dtype)
 
@@ -211,7 +217,7 @@ class Decoder:
             raise self.invalid("a destination has the wrong type")
         if have.itemsize == dtype.itemsize:
 
-            def put(lanes: "Lanes", value: Array) -> None:
+            def put(lanes: Lanes, value: Array) -> None:
                 lanes.r[number] = value
 
             return put
@@ -222,12 +228,12 @@ class Decoder:
         if dtype.kind == "f":
             bits = UNSIGNED[dtype.itemsize]
 
-            def put_bits(lanes: "Lanes", value: Array) -> None:
+            def put_bits(lanes: Lanes, value: Array) -> None:
                 lanes.r[number] = value.view(bits).astype(wide)
 
             return put_bits
 
-        def put_wide(lanes: "Lanes", value: Array) -> None:
+        def put_wide(lanes: Lanes, value: Array) -> None:
             lanes.r[number] = value.astype(wide)
 
         return put_wide

@@ -1,20 +1,18 @@
 """Instructions with a guard: they run for the lanes alone whose predicate holds."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .lanes import Lanes
+from .lanes import Lanes
 
-Step = Callable[["Lanes"], None]
+Step = Callable[[Lanes], None]
 
 
 def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:
     """Return `step` for the lanes alone whose predicate holds."""
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         holds = lanes.r[guard]
         if negated:
             holds = ~holds

@@ -1,19 +1,17 @@
 """Conversion of values: cvt, and addresses: cvta, isspacep."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .decoder import Decoder, operation
 from .formats import flush, narrow, pack, step, unpack
 from .guards import Step
+from .lanes import Lanes
 from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
 from .ops_float import bits_type
 from .ptx_types import DTYPES, F32, F64, PRED, S64, U32, U64, UNSIGNED, Array, DType
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 _FLOATS = {"f16", "bf16", "f32", "f64", "tf32"}
 _PAIRS = {"f16x2", "bf16x2", "e4m3x2", "e5m2x2"}
@@ -134,7 +132,7 @@ def _cvt_pair(decoder: Decoder, result: str, kind: str) -> Step:
     sources = [decoder.source(number, bits_type(kind)) for number in range(1, decoder.count(3 if kind == "f32" else 2))]
     out = decoder.target(0, UNSIGNED[DTYPES[result].itemsize])
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         high, *low = (unpack(kind, source(lanes)) for source in sources)
         value = np.stack(np.broadcast_arrays(*low, high), axis=1) if low else high
         out(lanes, pack(result, np.where(value < 0, value.dtype.type(0), value) if relu else value, mode))
@@ -152,7 +150,7 @@ def _cvt_pack(decoder: Decoder) -> Step:
     out = decoder.target(0, U32)
     bits = 8 * small.itemsize
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         high, low = (
             np.clip(x.astype(S64), limits.min, limits.max).astype(small).view(UNSIGNED[small.itemsize]).astype(U32)
             for x in (a(lanes), b(lanes))
@@ -187,7 +185,7 @@ def _cvta(decoder: Decoder) -> Step:
         return lambda lanes: out(lanes, a(lanes) + window)
     mark, local = np.uint64(FUNCTION_PARAMETERS), np.uint64(LOCAL_WINDOW - FUNCTION_PARAMETERS)
 
-    def parameter(lanes: "Lanes") -> None:
+    def parameter(lanes: Lanes) -> None:
         value = a(lanes)
         out(lanes, np.where(value >= mark, value + local, value + window))
 
@@ -201,7 +199,7 @@ def _isspacep(decoder: Decoder) -> Step:
     shift = np.uint64(WINDOW_SHIFT)
     wanted = np.uint64(_WINDOWS[space] >> WINDOW_SHIFT)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         window = a(lanes) >> shift
         if space in ("global", "const"):
             out(lanes, (window < np.uint64(SHARED_WINDOW >> WINDOW_SHIFT)) if space == "global" else np.zeros(1, bool))
@@ -218,7 +216,7 @@ def _mapa(decoder: Decoder) -> Step:
     low = dtype.type((1 << CLUSTER_SHIFT) - 1)
     keep = dtype.type(0) if dtype == U32 else ~dtype.type((1 << WINDOW_SHIFT) - 1)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         address = a(lanes)
         out(lanes, (address & (low | keep)) | ((rank(lanes).astype(dtype) + dtype.type(1)) << dtype.type(CLUSTER_SHIFT)))
 
@@ -230,7 +228,7 @@ def _getctarank(decoder: Decoder) -> Step:
     dtype: Any = UNSIGNED[decoder.dtype.itemsize]
     a, out = decoder.source(1, dtype), decoder.target(0, U32)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         rank = ((a(lanes) >> dtype.type(CLUSTER_SHIFT)) & dtype.type(0xFF)).astype(U32)
         out(lanes, np.where(rank == 0, lanes.column("cluster_ctarank"), rank - U32.type(1)))
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder
+from .decoder import Decoder, put_all
 from .formats import unpack
+from .lanes import Lanes
 from .ptx_types import DTYPES, F16, F32, F64, S32, S64, U16, U32, U64, Array, DType
 
 if TYPE_CHECKING:
-    from .lanes import Lanes
     from .ops_warp import Warps
 
-Run = Callable[["Lanes", "Warps", Array], None]
+Run = Callable[[Lanes, "Warps", Array], None]
 
 _SHAPES = {"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16", "m16n16k16", "m32n8k16", "m8n32k16", "m16n16k8"}
 _LANE = np.arange(32)
@@ -155,7 +155,7 @@ def multiply(decoder: Decoder) -> Run:
             places[0] = (np.repeat(_GROUP[:, None], places[0][0].shape[1], axis=1), places[0][1])
     clamp = decoder.has("satfinite") and d_kind == "s32"
 
-    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+    def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         a, b, c = (
             matrix(by_warp(warps, spread(elements([source(lanes) for source in each], kind), lanes.count)), place, rows, columns)
             for each, kind, place, rows, columns in zip(sources, (a_kind, b_kind, c_kind), places, (m, k, m), (k, n, n), strict=True)
@@ -164,8 +164,7 @@ def multiply(decoder: Decoder) -> Run:
         if clamp:
             result = np.clip(result, -(2**31), 2**31 - 1)
         values = result[:, places[2][0], places[2][1]].reshape(warps.count * 32, -1)[warps.slots]
-        for target, value in zip(targets, packed(values, d_kind), strict=True):
-            target(lanes, value)
+        put_all(lanes, targets, packed(values, d_kind))
 
     return run
 

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, operation
+from .decoder import Decoder, Source, operation, put_all
 from .guards import Step
+from .lanes import Lanes
 from .memory import (
     CLUSTER_SHIFT,
     FUNCTION_PARAMETERS,
@@ -24,16 +25,13 @@ from .memory import (
 from .ops_move import joined, split
 from .ptx_types import S64, U8, U64, UNSIGNED, Array, DType
 
-if TYPE_CHECKING:
-    from .lanes import Lanes
-
 #: A function that returns a view of memory and the indices of elements there: lanes, addresses, bytes, type of an element, kind of access,
 #: and a constant that is added to the addresses.
-Locate = Callable[["Lanes", Array, int, DType, str, int], tuple[Array, Array]]
+Locate = Callable[[Lanes, Array, int, DType, str, int], tuple[Array, Array]]
 SPACES = ("global", "shared", "local", "param", "const")
 
 
-def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_global(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in global memory."""
     arena = lanes.frame.execution.arena
     if address.dtype is not U64:
@@ -43,7 +41,7 @@ def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, acces
     return arena.locate(lanes, address, size, dtype, access, step)
 
 
-def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_shared(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in shared memory, of the lane's own block or of another one of its cluster."""
     execution = lanes.frame.execution
     shared = execution.shared
@@ -61,13 +59,13 @@ def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, acces
     return shared.locate(lanes, pieces, address, size, dtype, access, step)
 
 
-def locate_local(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_local(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in local memory."""
     local = lanes.frame.execution.local
     return local.locate(lanes, lanes.lanes * local.stride, address, size, dtype, access, step)
 
 
-def locate_param(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_param(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements of parameters: of the kernel, or of device functions, which are in local memory."""
     if int(address.max()) >= FUNCTION_PARAMETERS:
         return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access, step)
@@ -90,7 +88,7 @@ _WINDOWS: dict[int, tuple[Locate, int]] = {
 }
 
 
-def by_window(lanes: "Lanes", address: Array, action: Callable[["Lanes", Array, Locate, Any], None]) -> None:
+def by_window(lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Locate, Any], None]) -> None:
     """Call `action` for the lanes of each space that generic addresses are in, with the addresses there and the lanes' positions."""
     low, high = int(address.min()), int(address.max())
     if high < HEAP:
@@ -115,11 +113,11 @@ def space_of(decoder: Decoder, operand_space: str) -> str:
     return {"local": "local", "param": "param"}.get(operand_space, "") if operand_space else ""
 
 
-def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lanes", Array], list[Array]]:
+def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes, Array], list[Array]]:
     """Return the function that loads vectors of `count` elements, `step` bytes behind the addresses that it gets."""
     size = dtype.itemsize * count
 
-    def fetch(lanes: "Lanes", address: Array, locate: Locate) -> list[Array]:
+    def fetch(lanes: Lanes, address: Array, locate: Locate) -> list[Array]:
         view, index = locate(lanes, address, size, dtype, "read", step)
         if count == 1:
             return [view.take(index)]
@@ -129,10 +127,10 @@ def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
         locate_here = LOCATE[space]
         return lambda lanes, address: fetch(lanes, address, locate_here)
 
-    def generic(lanes: "Lanes", address: Array) -> list[Array]:
+    def generic(lanes: Lanes, address: Array) -> list[Array]:
         result: list[Array] = []
 
-        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
+        def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
             nonlocal result
             values = fetch(some, there, locate)
             if positions is None:
@@ -149,17 +147,17 @@ def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
     return generic
 
 
-def read_bytes(lanes: "Lanes", address: int, size: int) -> bytes:
+def read_bytes(lanes: Lanes, address: int, size: int) -> bytes:
     """Return the bytes at a generic address, as the first lane reads them."""
     part = lanes.select(np.zeros(size, int), [])
     return load("", U8, 1)(part, np.uint64(address) + np.arange(size, dtype=U64))[0].tobytes()
 
 
-def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lanes", Array, list[Array]], None]:
+def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes, Array, list[Array]], None]:
     """Return the function that stores vectors of `count` elements, `step` bytes behind the addresses that it gets."""
     size = dtype.itemsize * count
 
-    def put(lanes: "Lanes", address: Array, values: list[Array], locate: Locate) -> None:
+    def put(lanes: Lanes, address: Array, values: list[Array], locate: Locate) -> None:
         lanes.frame.execution.stored = values
         view, index = locate(lanes, address, size, dtype, "write", step)
         for number, value in enumerate(values):
@@ -169,8 +167,8 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
         locate_here = LOCATE[space]
         return lambda lanes, address, values: put(lanes, address, values, locate_here)
 
-    def generic(lanes: "Lanes", address: Array, values: list[Array]) -> None:
-        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
+    def generic(lanes: Lanes, address: Array, values: list[Array]) -> None:
+        def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
             chosen = values if positions is None else [value if len(value) == 1 else value[positions] for value in values]
             put(some, there, chosen, locate)
 
@@ -184,7 +182,7 @@ def _widen(address: Source, space: str) -> Source:
     if space:
         return address
 
-    def fetch(lanes: "Lanes") -> Array:
+    def fetch(lanes: Lanes) -> Array:
         value = address(lanes)
         return value if value.dtype is U64 else value.astype(U64)
 
@@ -212,12 +210,11 @@ def _ld(decoder: Decoder) -> Step:
         (out,) = targets
         return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         values = fetch(lanes, address(lanes))
         if wide:
             values = [joined(values[number : number + 2], dtype) for number in range(0, len(values), 2)]
-        for target, value in zip(targets, values, strict=True):
-            target(lanes, value)
+        put_all(lanes, targets, values)
 
     return run
 

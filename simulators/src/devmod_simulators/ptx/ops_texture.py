@@ -6,18 +6,15 @@ The filter is that of the appendix "Texture Fetching" of CUDA's programming guid
 import struct
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, operation, put_all
 from .errors import PtxError
 from .guards import Step
+from .lanes import Lanes
 from .ops_memory import load, read_bytes, save
 from .ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 #: magic, array, address, width, height, depth, dimensions, layered, format, channels, address modes, filter, flags.
 _DESCRIPTOR = struct.Struct("<8s5Q4I3III")
@@ -32,7 +29,7 @@ _READ_AS_INTEGER, _NORMALIZED = 1, 2
 class Descriptor:
     """A texture or a surface object."""
 
-    def __init__(self, lanes: "Lanes", address: int, magic: bytes) -> None:
+    def __init__(self, lanes: Lanes, address: int, magic: bytes) -> None:
         data = read_bytes(lanes, address, _DESCRIPTOR.size)
         name, _, self.address, *extent, self.dimensions, layered, kind, self.channels, x, y, z, linear, flags = _DESCRIPTOR.unpack(data)
         if name.rstrip(b"\0") != magic:
@@ -41,7 +38,7 @@ class Descriptor:
         self.modes, self.linear, self.flags = (x, y, z), bool(linear), flags
         self.texel = self.channels * self.dtype.itemsize
 
-    def check(self, lanes: "Lanes", geometry: str) -> None:
+    def check(self, lanes: Lanes, geometry: str) -> None:
         """Check that an instruction's geometry is that of the array."""
         if (self.dimensions, self.layered) != _GEOMETRIES[geometry]:
             layers = " with layers" if self.layered else ""
@@ -55,7 +52,7 @@ class Descriptor:
         x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
         return (self.address + ((z * self.extent[1] + y) * self.extent[0] + x) * self.texel).astype(U64)
 
-    def texels(self, lanes: "Lanes", indices: list[Array]) -> list[Array]:
+    def texels(self, lanes: Lanes, indices: list[Array]) -> list[Array]:
         """Return the channels of texels as numbers."""
         fetch = load("global", UNSIGNED[self.dtype.itemsize], self.channels)
         values = [value.view(self.dtype) for value in fetch(lanes, self.place(indices))]
@@ -82,7 +79,7 @@ class Descriptor:
             result.append((np.clip(index, 0, length - 1), inside, weight if step else 1 - weight))
         return result
 
-    def fetch(self, lanes: "Lanes", coordinates: list[Array], layer: Array | None) -> list[Array]:
+    def fetch(self, lanes: Lanes, coordinates: list[Array], layer: Array | None) -> list[Array]:
         """Return the four channels that a texture read gives, as bits."""
         axes = [self.taps(axis, lanes.spread(each)) for axis, each in enumerate(coordinates)]
         behind = [] if layer is None else self._layer(lanes, layer)
@@ -101,12 +98,12 @@ class Descriptor:
             return [each.astype(np.int64).astype(U32) for each in total]
         return [each.astype(F32).view(U32) for each in total]
 
-    def _layer(self, lanes: "Lanes", layer: Array) -> list[Array]:
+    def _layer(self, lanes: Lanes, layer: Array) -> list[Array]:
         number = np.clip(lanes.spread(layer).astype(S64), 0, self.extent[2] - 1)
         return [number] if self.dimensions == 2 else [np.zeros(len(number), S64), number]
 
 
-def _by_object(lanes: "Lanes", objects: Array, reads: list[int], magic: bytes) -> Iterator[tuple["Lanes", Array | None, Descriptor]]:
+def _by_object(lanes: Lanes, objects: Array, reads: list[int], magic: bytes) -> Iterator[tuple[Lanes, Array | None, Descriptor]]:
     """Yield for each object the lanes that use it, their positions (None for all), and its descriptor."""
     for address in np.unique(objects):
         positions = None if len(objects) == 1 or (objects == address).all() else np.flatnonzero(objects == address)
@@ -129,7 +126,7 @@ class _Access:
         self.coordinates = [decoder.source(part, coordinate) for part in parts[: self.dimensions]]
         self.decoder, self.magic = decoder, magic
 
-    def run(self, lanes: "Lanes", action: Callable[["Lanes", Array | None, Descriptor], None]) -> None:
+    def run(self, lanes: Lanes, action: Callable[[Lanes, Array | None, Descriptor], None]) -> None:
         """Call `action` for the lanes of each object."""
         for part, positions, descriptor in _by_object(lanes, self.object(lanes), sorted(self.decoder.reads), self.magic):
             descriptor.check(part, self.geometry)
@@ -146,18 +143,17 @@ def _tex(decoder: Decoder) -> Step:
     access = _Access(decoder, operand, F32, b"texture")
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, U32) for _ in range(4)]
 
-        def fetch(part: "Lanes", positions: Array | None, texture: Descriptor) -> None:
+        def fetch(part: Lanes, positions: Array | None, texture: Descriptor) -> None:
             coordinates = [each(part) for each in access.coordinates]
             values = texture.fetch(part, coordinates, access.layer(part) if access.layer is not None else None)
             for whole, value in zip(results, values, strict=True):
                 whole[slice(None) if positions is None else positions] = value
 
         access.run(lanes, fetch)
-        for target, value in zip(targets, results, strict=False):
-            target(lanes, value)
+        put_all(lanes, targets, results)
 
     return run
 
@@ -175,7 +171,7 @@ def _surface(decoder: Decoder) -> Step:
     sources = [] if is_load else [decoder.source(part, dtype) for part in parts]
     size = dtype.itemsize * len(parts)
 
-    def places(lanes: "Lanes", surface: Descriptor) -> tuple[Array, Array]:
+    def places(lanes: Lanes, surface: Descriptor) -> tuple[Array, Array]:
         """Return the addresses, and which of them are inside of the surface."""
         indices = [lanes.spread(each(lanes)).view(np.int32).astype(S64) for each in access.coordinates]
         if access.layer is not None:
@@ -199,10 +195,10 @@ def _surface(decoder: Decoder) -> Step:
         x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
         return np.where(inside, surface.address + (z * surface.extent[1] + y) * row + x, surface.address).astype(U64), inside
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, dtype) for _ in targets]
 
-        def act(part: "Lanes", positions: Array | None, surface: Descriptor) -> None:
+        def act(part: Lanes, positions: Array | None, surface: Descriptor) -> None:
             address, inside = places(part, surface)
             if is_load:
                 for whole, value in zip(results, load("global", dtype, len(targets))(part, address), strict=True):
@@ -214,7 +210,6 @@ def _surface(decoder: Decoder) -> Step:
                 save("global", dtype, len(sources))(part.select(there, []), address[there], values)
 
         access.run(lanes, act)
-        for target, value in zip(targets, results, strict=True):
-            target(lanes, value)
+        put_all(lanes, targets, results)
 
     return run

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .decoder import Decoder, Source, Target
+from .lanes import Lanes
 from .ops_fragments import MATRIX, decode_matrix
 from .ops_warp import WARP_OPERATIONS, Run, Warps, alive_bits
 from .ptx_types import PRED, U32, Array
 
 if TYPE_CHECKING:
     from .execution import Execution
-    from .lanes import Lanes
     from .program import Block
 
 _ALL = np.array([0xFFFFFFFF], U32)
@@ -27,7 +27,7 @@ class WarpOperation:
     writes: int
     barrier: bool = False
 
-    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Run for the warps whose lanes are all here; the others wait."""
         key = (lanes.frame, block.number)
         parked = execution.parked.pop(key, None)
@@ -89,7 +89,7 @@ class BarrierOperation:
     out: Target | None
     writes: int
 
-    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Let the lanes arrive."""
         numbers = self.number(lanes) if self.number is not None else np.zeros(1, U32)
         if len(numbers) > 1 and not (numbers == numbers[0]).all():
@@ -100,7 +100,7 @@ class BarrierOperation:
             return
         self.arrive(execution, block, lanes, int(numbers[0]))
 
-    def arrive(self, execution: "Execution", block: "Block", lanes: "Lanes", number: int) -> None:
+    def arrive(self, execution: "Execution", block: "Block", lanes: Lanes, number: int) -> None:
         """Let lanes with one barrier number arrive."""
         threads = int(self.threads(lanes)[0]) if self.threads is not None else 0
         if self.arrive_only:
@@ -112,7 +112,7 @@ class BarrierOperation:
             return
         out, reduction, writes = self.out, self.reduction, self.writes
 
-        def release(released: "Lanes", count: Array, arrived: Array) -> None:
+        def release(released: Lanes, count: Array, arrived: Array) -> None:
             if released.index is not None:
                 released.dirty |= writes
             out(released, {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}[reduction])
@@ -126,7 +126,7 @@ class ClusterBarrier:
 
     wait: bool
 
-    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Let the lanes arrive at, or wait for, the barrier of their cluster."""
         if self.wait:
             execution.barriers.cluster_wait(lanes, block)
