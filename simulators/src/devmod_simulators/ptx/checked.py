@@ -8,16 +8,16 @@ import numpy as np
 
 from .barriers import Barriers, Waiting
 from .columns import Launch
-from .decoder import Decoder
+from .decoder import Decoder, Step
+from .ends import Leave
 from .execution import Execution, run
-from .guards import Step
 from .lanes import Frame, Lanes
 from .memory import Arena
 from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from .ops_warp import Warps
 from .origins import UNKNOWN, origins_of
 from .poison import Poison
-from .program import Block, Code, Leave, Program
+from .program import Block, Code, Program
 from .ptx_types import S64, Address, Array, Register
 from .reports import Place, Report, counted, source_of, type_of, variable_place, width_of
 from .sanitizer import Sanitizer

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import PtxError, invalid_ptx, unsupported
-from .guards import Step, guarded
+from .columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
+from .errors import PtxError, invalid_ptx
 from .lanes import Lanes
-from .layout import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from .memory import CODE_WINDOW
 from .ptx_types import (
     DTYPES,
@@ -33,6 +32,7 @@ from .ptx_types import (
 if TYPE_CHECKING:
     from .program import Program
 
+Step = Callable[[Lanes], None]
 Source = Callable[[Lanes], Array]
 Target = Callable[[Lanes, Array], None]
 Decode = Callable[["Decoder"], Step]
@@ -99,7 +99,7 @@ class Decoder:
 
     def unsupported(self, reason: str = "the interpreter lacks this instruction") -> PtxError:
         """Return the error that the interpreter lacks this instruction."""
-        return unsupported(self.instruction.line, self.opcode, reason)
+        return PtxError("CUDA_ERROR_NOT_SUPPORTED", f"line {self.instruction.line}: {self.opcode}: {reason}")
 
     def count(self, *numbers: int) -> int:
         """Return the number of operands, after a check that it is one of `numbers`."""
@@ -312,3 +312,30 @@ def decode(program: "Program", function: Function, instruction: Instruction) -> 
     if program.watcher is not None:
         step = program.watcher.guard(decoder, step)
     return step, {*reads, guard}, decoder.writes
+
+
+def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:
+    """Return `step` for the lanes alone whose predicate holds."""
+
+    def run(lanes: Lanes) -> None:
+        holds = lanes.r[guard]
+        if negated:
+            holds = ~holds
+        if len(holds) == 1:
+            if holds[0]:
+                step(lanes)
+            return
+        positions = np.flatnonzero(holds)
+        if len(positions) == lanes.count:
+            step(lanes)
+        elif len(positions):
+            part = lanes.select(positions, reads)
+            step(part)
+            for number in writes:
+                value = part.r[number]
+                old = lanes.r[number]
+                new = lanes.spread(old).view(value.dtype).copy()
+                new[positions] = value
+                lanes.r[number] = new
+
+    return run

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from .barriers import Barriers
-from .calls import call, copy_local
 from .columns import MOVING, Launch, make_column
+from .ends import Call
 from .errors import PtxError
 from .lanes import Frame, Lanes
 from .memory import HEAP, Arena, LaneMemory
 from .ops_together import release_warps
-from .program import Block, Branch, Call, Jump, Leave, Program, Table
+from .program import Block, Program
 from .ptx_types import U64, Array
 
 #: Lanes that execute at once, unless one block or a cooperative grid has more.
@@ -229,67 +229,4 @@ class Execution:
 
     def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
         """Execute the end of a block."""
-        end = block.end
-        if isinstance(end, Jump):
-            self.add(lanes, block.next)
-        elif isinstance(end, Branch):
-            self.branch(block, end, lanes)
-        elif isinstance(end, Table):
-            self.table(block, end, lanes)
-        elif isinstance(end, Leave):
-            self.leave(end, lanes)
-        elif isinstance(end, Call):
-            call(self, block, end, lanes)
-        else:
-            end.run(self, block, lanes)
-
-    def branch(self, block: Block, end: Branch, lanes: Lanes) -> None:
-        """Execute a conditional branch."""
-        holds = lanes.r[end.guard]
-        if end.negated:
-            holds = ~holds
-        number = int(np.count_nonzero(holds))
-        if number == len(holds):
-            self.add(lanes, block.taken)
-        elif not number:
-            self.add(lanes, block.next)
-        else:
-            blocks = lanes.frame.code.blocks
-            taken, others = self.split(lanes, holds, blocks[block.taken].live | blocks[block.next].live)
-            self.add(taken, block.taken)
-            self.add(others, block.next)
-
-    def table(self, block: Block, end: Table, lanes: Lanes) -> None:
-        """Execute an indexed branch."""
-        index = end.index(lanes)
-        last = int(index.max())
-        if last >= len(block.targets):
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {last} of brx.idx is out of range, {lanes.describe(0)}")
-        if len(index) == 1:
-            self.add(lanes, block.targets[int(index[0])])
-            return
-        live = 0
-        for target in block.targets:
-            live |= lanes.frame.code.blocks[target].live
-        lanes.flush(live)
-        for value in np.unique(index):
-            self.add(lanes.select(np.flatnonzero(index == value), []), block.targets[int(value)])
-
-    def leave(self, end: Leave, lanes: Lanes) -> None:
-        """Execute a return, an exit or a trap."""
-        if end.kind == "trap":
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the kernel executed a trap instruction, {lanes.describe(0)}")
-        frame = lanes.frame
-        if end.kind == "exit" or frame.parent is None:
-            self.alive[lanes.lanes] = False
-            self.alive_count -= lanes.count
-            self.alive_bits_now = None
-            self.barriers.leave(lanes)
-            return
-        parent = frame.parent
-        assert frame.parent_index is not None
-        index = frame.parent_index if lanes.index is None else frame.parent_index[lanes.index]
-        back = Lanes(parent, None if len(index) == parent.count else index)
-        for name, variable in zip(frame.results, frame.code.function.results, strict=True):
-            copy_local(self, lanes, frame, variable.name, parent, name, variable.size)
-        self.add(back, frame.return_block)
+        block.end.run(self, block, lanes)

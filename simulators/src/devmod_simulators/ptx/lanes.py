@@ -33,7 +33,7 @@ class Frame:
         self.poison: dict[int, Any] = {}  # of registers with values that nothing wrote, while they are followed
         self.serial = next(_SERIALS)
         self.parent: Frame | None = None
-        self.parent_index: Array | None = None  # the lanes' positions in the parent
+        self.parent_index: Any = None  # the lanes' positions in the parent
         self.return_block = 0
         self.results: tuple[Any, ...] = ()
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation, put_all
+from .decoder import Decoder, Step, operation, put_all
 from .formats import pack, unpack
-from .guards import Step
 from .lanes import Lanes
 from .ops_integer import REDUCTIONS
 from .ops_memory import LOCATE, Locate, _widen, by_window, space_of

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .decoder import Decoder, operation
-from .guards import Step
+from .decoder import Decoder, Step, operation
 from .ops_integer import compute, constant, integer_type
 from .ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Array
 

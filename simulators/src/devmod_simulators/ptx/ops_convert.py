@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation
 from .formats import flush, narrow, pack, step, unpack
-from .guards import Step
 from .lanes import Lanes
 from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
 from .ops_float import bits_type

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
-from .guards import Step
+from .decoder import Decoder, Step, operation
 from .lanes import Lanes
 from .ops_mbarrier import arrive, changing, expect, shared_offset, update
 from .ops_memory import load, save

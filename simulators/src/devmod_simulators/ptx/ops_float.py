@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from . import ops_integer
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation
 from .formats import flush, pack, rounded, two_product, two_sum, unpack
-from .guards import Step
 from .ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
 
 MODES = ("rn", "rz", "rm", "rp", "rna")

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, Target, operation
-from .guards import Step
+from .decoder import Decoder, Source, Step, Target, operation
 from .lanes import Lanes
 from .ptx_types import S16, S32, S64, U16, U32, U64, UNSIGNED, Array, DType
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation
 from .formats import flush, unpack
-from .guards import Step
 from .lanes import Lanes
 from .ops_integer import compute, integer_type
 from .ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Target, operation
-from .guards import Step
+from .decoder import Decoder, Step, Target, operation
 from .lanes import Lanes
 from .memory import SHARED_WINDOW
 from .ops_memory import load, locate_shared

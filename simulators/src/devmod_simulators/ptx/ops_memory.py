@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, operation, put_all
-from .guards import Step
+from .decoder import Decoder, Source, Step, operation, put_all
 from .lanes import Lanes
 from .memory import (
     CLUSTER_SHIFT,

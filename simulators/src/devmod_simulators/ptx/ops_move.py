@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from .decoder import Decoder, operation, put_all
+from .decoder import Decoder, Step, operation, put_all
 from .formats import flush
-from .guards import Step
 from .ops_integer import applied, compute
 from .ptx_types import DTYPES, PRED, UNSIGNED, Array, DType, Vector
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation
 from .errors import PtxError
-from .guards import Step
 from .lanes import Lanes
 from .memory import Heap
 from .ops_memory import load, read_bytes, save

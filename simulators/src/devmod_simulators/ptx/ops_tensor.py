@@ -4,9 +4,8 @@ import struct
 
 import numpy as np
 
-from .decoder import Decoder, Source
+from .decoder import Decoder, Source, Step
 from .errors import PtxError
-from .guards import Step
 from .lanes import Lanes
 from .ops_mbarrier import expect, shared_offset, update
 from .ops_memory import load, read_bytes, save

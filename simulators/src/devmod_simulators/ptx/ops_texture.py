@@ -9,9 +9,8 @@ from itertools import product
 
 import numpy as np
 
-from .decoder import Decoder, operation, put_all
+from .decoder import Decoder, Step, operation, put_all
 from .errors import PtxError
-from .guards import Step
 from .lanes import Lanes
 from .ops_memory import load, read_bytes, save
 from .ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
