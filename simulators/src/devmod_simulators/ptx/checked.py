@@ -12,7 +12,7 @@ from .decoder import Decoder, Step
 from .ends import Leave
 from .execution import Execution, run
 from .lanes import Frame, Lanes
-from .memory import Arena
+from .memory import Arena, misaligned
 from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from .ops_warp import Warps
 from .origins import UNKNOWN, origins_of
@@ -264,10 +264,10 @@ class CheckedExecution(Execution):
         """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
         site, checks, value = self.site, self.sanitizer.checks, address.astype(S64)
         outside = (value < limits[0]) | (value > limits[1] - size) if limits else self.sanitizer.arena.outside(address, size)
-        misaligned = (address & address.dtype.type(size - 1)) != 0
-        if site is None or not (outside | misaligned).any():
+        askew = misaligned(address, size)
+        if site is None or not (outside | askew).any():
             return None
-        for check, bad in (("bounds", outside), ("align", misaligned & ~outside)):
+        for check, bad in (("bounds", outside), ("align", askew & ~outside)):
             if not bad.any():
                 continue
             if check not in checks and not (check == "bounds" and "free" in checks):
@@ -275,7 +275,7 @@ class CheckedExecution(Execution):
             positions = np.flatnonzero(bad)
             numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
             self.report_place(site, check, numbers, int(address[positions[0]]), size, access, space)
-        return np.asarray(outside | misaligned)
+        return np.asarray(outside | askew)
 
     def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, space: str) -> None:
         """Report an access out of bounds, misaligned, or of freed memory."""

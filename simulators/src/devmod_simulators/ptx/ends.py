@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .decoder import Decoder, Source
-from .errors import PtxError
 from .lanes import Frame, Lanes
 from .memory import CODE_WINDOW
 from .ops_together import decode_together
@@ -61,7 +60,7 @@ class Table:
         index = self.index(lanes)
         last = int(index.max())
         if last >= len(block.targets):
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {last} of brx.idx is out of range, {lanes.describe(0)}")
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {last} of brx.idx is out of range")
         if len(index) == 1:
             execution.add(lanes, block.targets[last])
             return
@@ -82,7 +81,7 @@ class Leave:
     def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Leave the function or the kernel."""
         if self.kind == "trap":
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the kernel executed a trap instruction, {lanes.describe(0)}")
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", "the kernel executed a trap instruction")
         frame = lanes.frame
         if self.kind == "exit" or frame.parent is None:
             execution.alive[lanes.lanes] = False
@@ -115,7 +114,7 @@ class Call:
         for value in np.unique(pointer):
             number, remainder = divmod(int(value) - CODE_WINDOW, 16)
             if remainder or not 0 <= number < len(module.numbers) or not module.text.functions[module.numbers[number]].body:
-                raise PtxError("CUDA_ERROR_LAUNCH_FAILED", f"a call goes to 0x{int(value):x}, which is no function, {lanes.describe(0)}")
+                raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"a call goes to 0x{int(value):x}, which is no function")
             part = lanes if len(pointer) == 1 else lanes.select(np.flatnonzero(pointer == value), [])
             self.enter(execution, block, part, module.numbers[number])
 
@@ -130,9 +129,7 @@ class Call:
         size = frame.base + code.frame_size
         if size > execution.local.size:
             if size > STACK_BYTES:
-                raise PtxError(
-                    "CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}, {lanes.describe(0)}"
-                )
+                raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}")
             execution.local.grow(size + size // 2, execution.count)
         for argument, variable in zip(self.arguments, code.function.params, strict=False):
             copy_local(lanes, caller, argument, frame, variable.name, variable.size)

@@ -120,21 +120,14 @@ class Execution:
         columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
         return [tuple(int(column[lane if len(column) > 1 else 0]) for column in each) for each in columns]
 
-    def describe(self, lane: int) -> str:
-        """Return kernel, block and thread of a lane, for messages."""
-        block, thread = self.where(lane)
-        return f"kernel {self.program.name}, block {block}, thread {thread}"
-
     # The scheduler
 
     def add(self, lanes: Lanes, number: int) -> None:
         """Make lanes ready to run a block; they join those that are ready there."""
         key = (lanes.frame, number)
-        if key in self.ready:
-            self.ready[key].append(lanes)
-        else:
-            self.ready[key] = [lanes]
-            self.waiting_since[key] = self.steps
+        if key not in self.ready:
+            self.ready[key], self.waiting_since[key] = [], self.steps
+        self.ready[key].append(lanes)
 
     def join(self, groups: list[Lanes], number: int) -> Lanes:
         """Return the lanes of the groups of a frame that are at one block."""
@@ -146,13 +139,11 @@ class Execution:
         if total == frame.count:
             return Lanes(frame, None)
         if total < frame.count >> 4:
-            index = np.sort(np.concatenate([lanes.index for lanes in groups]))
-        else:
-            present = np.zeros(frame.count, bool)
-            for lanes in groups:
-                present[lanes.index] = True
-            index = np.flatnonzero(present)
-        return Lanes(frame, index)
+            return Lanes(frame, np.sort(np.concatenate([lanes.index for lanes in groups])))
+        present = np.zeros(frame.count, bool)
+        for lanes in groups:
+            present[lanes.index] = True
+        return Lanes(frame, np.flatnonzero(present))
 
     def split(self, lanes: Lanes, chosen: Array, live: int) -> tuple[Lanes, Lanes]:
         """Return the lanes where `chosen` is true and the others."""
@@ -176,16 +167,13 @@ class Execution:
                     break
                 self.resume()
             key = self.pick(patience)
-            if patience <= 0:
-                patience = LONG_PATIENCE
+            patience = patience if patience > 0 else LONG_PATIENCE
             frame, number = key
             lanes = self.join(self.ready.pop(key), number)
             block = frame.code.blocks[number]
             self.steps += 1
             if self.steps > STEPS:
-                raise PtxError(
-                    "CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions, {lanes.describe(0)}"
-                )
+                raise lanes.error("CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions")
             patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
             if not self.ready:
                 patience = LONG_PATIENCE
@@ -220,12 +208,8 @@ class Execution:
     def deadlock(self) -> None:
         """Raise the error for lanes that wait for ever."""
         waiting = [*self.parked.values(), *self.barriers.groups()]
-        lanes = waiting[0]
-        raise PtxError(
-            "CUDA_ERROR_LAUNCH_TIMEOUT",
-            f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach, "
-            f"{lanes.describe(0)}",
-        )
+        text = f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach"
+        raise waiting[0].error("CUDA_ERROR_LAUNCH_TIMEOUT", text)
 
     def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
         """Execute the end of a block."""

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
 #: Global memory of the device's own, which the host does not reach: the heap of malloc, the workspace of cooperative launches.
 HEAP = 1 << 47
-#: Generic addresses. Global addresses are below 2**48.
-SHARED_WINDOW = 1 << 48
-LOCAL_WINDOW = (1 << 48) + (1 << 44)
-PARAM_WINDOW = (1 << 48) + (2 << 44)
+#: Where generic addresses of a space begin. Global addresses are below 2**48.
 WINDOW_SHIFT = 44
+WINDOWS = {"global": 0, "const": 0, "shared": 1 << 48, "local": (1 << 48) + (1 << WINDOW_SHIFT), "param": (1 << 48) + (2 << WINDOW_SHIFT)}
 #: Addresses of shared memory of a cluster have the rank of the block plus one above this bit.
 CLUSTER_SHIFT = 24
 #: Addresses in the parameter space at or above this one are parameters of device functions: they are in local memory.
@@ -101,7 +99,7 @@ class Arena(Views):
             address, step = stepped(address, step), 0
             place = place_of(self, lanes, address)
         if place.union & (size - 1):
-            misaligned(lanes, address, size, access, "global")
+            raise fault(lanes, address, misaligned(address, size), size, access, "global", "MISALIGNED")
         low, high = place.low + step, place.high + step + size
         start, end = self.last
         if low < start or high > end:
@@ -112,7 +110,7 @@ class Arena(Views):
                 whole = stepped(address, step)
                 bad = self.outside(whole, size)
                 if bad.any():
-                    illegal(lanes, whole, bad, size, access, "global")
+                    raise fault(lanes, whole, bad, size, access, "global")
         index = place.indices.get(width)
         if index is None:
             offset = (address - np.uint64(self.base)).view(S64)
@@ -182,9 +180,9 @@ class LaneMemory(Views):
             offset, step = stepped(offset, step), 0
             place = place_of(self, lanes, offset)
             if place.union & (size - 1):
-                misaligned(lanes, offset, size, access, self.space)
+                raise fault(lanes, offset, misaligned(offset, size), size, access, self.space, "MISALIGNED")
             if place.high + size > self.size:
-                illegal(lanes, offset, offset.astype(np.float64) + size > self.size, size, access, self.space)
+                raise fault(lanes, offset, offset.astype(np.float64) + size > self.size, size, access, self.space)
         index = place.indices.get(width)
         if index is None or self.moves:
             index = offset.astype(S64)
@@ -217,26 +215,17 @@ def stepped(address: Array, step: int) -> Array:
     return address + np.array(step & ((1 << 8 * address.dtype.itemsize) - 1), address.dtype) if step else address
 
 
-def _where(lanes: "Lanes", position: int) -> str:
-    return lanes.describe(position if lanes.count > 1 else 0)
-
-
-def illegal(lanes: "Lanes", address: Array, bad: Array, size: int, access: str, space: str) -> None:
-    """Raise an error for the first bad address."""
+def fault(lanes: "Lanes", address: Array, bad: Array, size: int, access: str, space: str, what: str = "ILLEGAL") -> PtxError:
+    """Return the error of the first bad address: it is out of bounds, or misaligned."""
     position = int(np.argmax(bad))
-    value = int(address[position])
-    raise PtxError(
-        "CUDA_ERROR_ILLEGAL_ADDRESS", f"{access} of {size} bytes at {space} address 0x{value:x} is out of bounds, {_where(lanes, position)}"
-    )
+    how = {"ILLEGAL": "out of bounds", "MISALIGNED": "misaligned"}[what]
+    text = f"{access} of {size} bytes at {space} address 0x{int(address[position]):x} is {how}"
+    return lanes.error(f"CUDA_ERROR_{what}_ADDRESS", text, position)
 
 
-def misaligned(lanes: "Lanes", address: Array, size: int, access: str, space: str) -> None:
-    """Raise an error for the first misaligned address."""
-    position = int(np.argmax((address & address.dtype.type(size - 1)) != 0))
-    value = int(address[position])
-    raise PtxError(
-        "CUDA_ERROR_MISALIGNED_ADDRESS", f"{access} of {size} bytes at {space} address 0x{value:x} is misaligned, {_where(lanes, position)}"
-    )
+def misaligned(address: Array, size: int) -> Array:
+    """Return which addresses are no multiple of a size."""
+    return np.asarray((address & address.dtype.type(size - 1)) != 0)
 
 
 def store(view: Array, index: Array, value: Any) -> None:

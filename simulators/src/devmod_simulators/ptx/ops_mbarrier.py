@@ -11,7 +11,7 @@ import numpy as np
 
 from .decoder import Decoder, Step, Target, operation
 from .lanes import Lanes
-from .memory import SHARED_WINDOW
+from .memory import WINDOWS
 from .ops_memory import load, locate_shared
 from .ptx_types import PRED, U32, U64, Array, Integer, Name
 
@@ -57,7 +57,8 @@ def update(lanes: Lanes, address: Array, change: Change, counts: list[int]) -> A
 def shared_offset(address: Array) -> Array:
     """Return addresses in shared memory of generic ones or of those in shared memory."""
     if address.dtype == U64:
-        return np.where(address >= np.uint64(SHARED_WINDOW), address - np.uint64(SHARED_WINDOW), address)
+        window = np.uint64(WINDOWS["shared"])
+        return np.where(address >= window, address - window, address)
     return address
 
 

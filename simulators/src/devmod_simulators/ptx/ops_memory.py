@@ -8,26 +8,13 @@ import numpy as np
 
 from .decoder import Decoder, Source, Step, operation, put_all
 from .lanes import Lanes
-from .memory import (
-    CLUSTER_SHIFT,
-    FUNCTION_PARAMETERS,
-    HEAP,
-    LOCAL_WINDOW,
-    PARAM_WINDOW,
-    SHARED_WINDOW,
-    WINDOW_SHIFT,
-    illegal,
-    place_of,
-    stepped,
-    store,
-)  # fmt: skip
+from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, HEAP, WINDOW_SHIFT, WINDOWS, fault, place_of, stepped, store
 from .ops_move import joined, split
 from .ptx_types import S64, U8, U64, UNSIGNED, Array, DType
 
 #: A function that returns a view of memory and the indices of elements there: lanes, addresses, bytes, type of an element, kind of access,
 #: and a constant that is added to the addresses.
 Locate = Callable[[Lanes, Array, int, DType, str, int], tuple[Array, Array]]
-SPACES = ("global", "shared", "local", "param", "const")
 
 
 def locate_global(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
@@ -50,7 +37,7 @@ def locate_shared(lanes: Lanes, address: Array, size: int, dtype: DType, access:
         rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
         others = math.prod(execution.launch.cluster)
         if int(rank.max()) >= others:
-            illegal(lanes, address, rank >= others, size, access, "shared")
+            raise fault(lanes, address, rank >= others, size, access, "shared")
         own = lanes.column("block")
         block = np.where(rank < 0, own, own // others * others + rank)
         pieces = block * shared.stride
@@ -79,12 +66,7 @@ LOCATE: dict[str, Locate] = {
     "local": locate_local,
     "param": locate_param,
 }
-_WINDOWS: dict[int, tuple[Locate, int]] = {
-    HEAP >> WINDOW_SHIFT: (locate_global, 0),
-    SHARED_WINDOW >> WINDOW_SHIFT: (locate_shared, SHARED_WINDOW),
-    LOCAL_WINDOW >> WINDOW_SHIFT: (locate_local, LOCAL_WINDOW),
-    PARAM_WINDOW >> WINDOW_SHIFT: (locate_param, PARAM_WINDOW),
-}
+_WINDOWS = {WINDOWS[space] >> WINDOW_SHIFT: (LOCATE[space], WINDOWS[space]) for space in ("shared", "local", "param")}
 
 
 def by_window(lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Locate, Any], None]) -> None:
@@ -93,8 +75,8 @@ def by_window(lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Loca
     if high < HEAP:
         action(lanes, address, locate_global, None)
         return
-    if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT and low >> WINDOW_SHIFT in _WINDOWS:
-        locate, start = _WINDOWS[low >> WINDOW_SHIFT]
+    if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT:
+        locate, start = _WINDOWS.get(low >> WINDOW_SHIFT, (locate_global, 0))
         action(lanes, address - np.uint64(start), locate, None)
         return
     window = address >> np.uint64(WINDOW_SHIFT)
@@ -105,11 +87,9 @@ def by_window(lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Loca
 
 
 def space_of(decoder: Decoder, operand_space: str) -> str:
-    """Return the space that an instruction names, or "" for generic addresses."""
-    for part in decoder.parts[1:]:
-        if part.split("::")[0] in SPACES:
-            return part.split("::")[0]
-    return {"local": "local", "param": "param"}.get(operand_space, "") if operand_space else ""
+    """Return the space that an instruction names, or that of its operand in local memory; "" for generic addresses."""
+    named = next((space for part in decoder.parts[1:] if (space := part.split("::")[0]) in WINDOWS), "")
+    return named or (operand_space if operand_space in ("local", "param") else "")
 
 
 def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes, Array], list[Array]]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .decoder import Decoder, Step, operation
-from .errors import PtxError
 from .lanes import Lanes
 from .memory import Heap
 from .ops_memory import load, read_bytes, save
@@ -100,7 +99,7 @@ def _vprintf(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
 def _assertfail(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     message, file, function = (_text(lanes, int(_value(lanes, arguments[number], U64)[0])) for number in (0, 1, 3))
     line = int(_value(lanes, arguments[2], U32)[0])
-    raise PtxError("CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed, {lanes.describe(0)}")
+    raise lanes.error("CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed")
 
 
 def heap_of(lanes: Lanes) -> Heap:
@@ -120,9 +119,7 @@ def _free(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
     for position, address in enumerate(_value(lanes, arguments[0], U64)):
         if address and not heap.release(int(address)):
-            raise PtxError(
-                "CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return, {lanes.describe(position)}"
-            )
+            raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return", position)
 
 
 _CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}

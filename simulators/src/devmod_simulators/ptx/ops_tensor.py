@@ -30,7 +30,7 @@ class TensorMap:
         box, steps = fields[13:18], fields[18:23]
         interleave, swizzle, _, fill = fields[23:]
         if magic.rstrip(b"\0") != b"standin":
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no tensor map, {lanes.describe(0)}")
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", "the operand is no tensor map")
         if interleave or swizzle >= len(_SWIZZLE_BITS) or fill or any(step != 1 for step in steps[: self.rank]):
             raise PtxError(
                 "CUDA_ERROR_NOT_SUPPORTED", "the interpreter lacks tensor maps with interleave, fill, element strides or atoms of swizzle"

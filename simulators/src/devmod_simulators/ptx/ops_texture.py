@@ -10,7 +10,6 @@ from itertools import product
 import numpy as np
 
 from .decoder import Decoder, Step, operation, put_all
-from .errors import PtxError
 from .lanes import Lanes
 from .ops_memory import load, read_bytes, save
 from .ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
@@ -32,7 +31,7 @@ class Descriptor:
         data = read_bytes(lanes, address, _DESCRIPTOR.size)
         name, _, self.address, *extent, self.dimensions, layered, kind, self.channels, x, y, z, linear, flags = _DESCRIPTOR.unpack(data)
         if name.rstrip(b"\0") != magic:
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object, {lanes.describe(0)}")
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object")
         self.extent, self.layered, self.dtype = extent, bool(layered), np.dtype(_FORMATS[kind])
         self.modes, self.linear, self.flags = (x, y, z), bool(linear), flags
         self.texel = self.channels * self.dtype.itemsize
@@ -41,10 +40,8 @@ class Descriptor:
         """Check that an instruction's geometry is that of the array."""
         if (self.dimensions, self.layered) != _GEOMETRIES[geometry]:
             layers = " with layers" if self.layered else ""
-            raise PtxError(
-                "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-                f"an instruction of geometry {geometry} has an array of {self.dimensions} dimensions{layers}, {lanes.describe(0)}",
-            )
+            text = f"an instruction of geometry {geometry} has an array of {self.dimensions} dimensions{layers}"
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", text)
 
     def place(self, indices: list[Array]) -> Array:
         """Return the addresses of texels: x, y, z."""
@@ -183,11 +180,10 @@ def _surface(decoder: Decoder) -> Step:
         if mode == "trap" and not inside.all():
             position = int(np.flatnonzero(~inside)[0])
             at = ", ".join(str(int(each[position])) for each in indices)
-            raise PtxError(
-                "CUDA_ERROR_LAUNCH_FAILED",
-                f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface of rows of {row} bytes and "
-                f"{surface.extent[1:]}, or not aligned, {lanes.describe(position)}",
+            text = (
+                f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface of rows of {row} bytes and {surface.extent[1:]}"
             )
+            raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"{text}, or not aligned", position)
         if mode == "clamp":
             indices = [np.clip(each, 0, max(limit, 0)) for each, limit in zip(indices, limits, strict=True)]
             inside = np.ones(lanes.count, bool)
