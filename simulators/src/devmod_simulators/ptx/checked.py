@@ -12,7 +12,7 @@ from .decoder import Decoder, Step
 from .ends import Leave
 from .execution import Execution, run
 from .lanes import Frame, Lanes
-from .memory import Arena, misaligned
+from .memory import Arena, LaneMemory, Memory, misaligned
 from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from .ops_warp import Warps
 from .origins import UNKNOWN, origins_of
@@ -226,13 +226,12 @@ class CheckedExecution(Execution):
 
     # Bounds
 
-    def limits(self, space: str, size: int) -> Any:
+    def limits(self, memory: Memory) -> Any:
         """Return the addresses that the instruction may access: those of the variable or the allocation that its address comes from."""
-        site = self.site
-        known = self.sanitizer.limits
-        if (site, space) not in known:
-            known[site, space] = self.find_limits(site, space)
-        return known[site, space] or ((0, size) if space != "global" else None)
+        key, known = (self.site, memory.space), self.sanitizer.limits
+        if key not in known:
+            known[key] = self.find_limits(*key)
+        return known[key] or ((0, memory.size) if isinstance(memory, LaneMemory) else None)
 
     def find_limits(self, site: Site | None, space: str) -> tuple[int, int] | None:
         """Return the limits of an instruction, or None if its address has no single origin."""
@@ -260,10 +259,10 @@ class CheckedExecution(Execution):
         variable = next(scope[name] for scope in scopes if name in scope)
         return start, start + variable.size if variable.count else self.shared.size
 
-    def refuse(self, lanes: Lanes, address: Array, size: int, access: str, space: str, limits: Any) -> Array | None:
+    def refuse(self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, limits: Any) -> Array | None:
         """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
         site, checks, value = self.site, self.sanitizer.checks, address.astype(S64)
-        outside = (value < limits[0]) | (value > limits[1] - size) if limits else self.sanitizer.arena.outside(address, size)
+        outside = (value < limits[0]) | (value > limits[1] - size) if limits else memory.outside(address, size)
         askew = misaligned(address, size)
         if site is None or not (outside | askew).any():
             return None
@@ -274,14 +273,14 @@ class CheckedExecution(Execution):
                 return None  # it is a fault, as without checks
             positions = np.flatnonzero(bad)
             numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
-            self.report_place(site, check, numbers, int(address[positions[0]]), size, access, space)
+            self.report_place(site, check, numbers, int(address[positions[0]]), size, access, memory)
         return np.asarray(outside | askew)
 
-    def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, space: str) -> None:
+    def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, memory: Memory) -> None:
         """Report an access out of bounds, misaligned, or of freed memory."""
         sanitizer = self.sanitizer
         kind = {"bounds": "out of bounds", "align": "misaligned"}[check]
-        place = self.place(site, space, address)
+        place = self.place(site, memory, address)
         if check == "bounds" and place.freed:
             check, kind = "free", "use after free"
         detail = f"{counted(size)} at {place.element}" + (f"; {place.array}" if place.array else "")
@@ -290,11 +289,10 @@ class CheckedExecution(Execution):
         if check in sanitizer.checks or check == "bounds":
             sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, detail, place.name, place.index)
 
-    def place(self, site: Site, space: str, address: int, is_own: bool = True) -> Place:
+    def place(self, site: Site, memory: Any, address: int, is_own: bool = True) -> Place:
         """Return what is at an address: of the array that the instruction means, or of the one that is there."""
         sanitizer = self.sanitizer
-        size = {"shared": self.shared, "local": self.local, "parameter": self.parameters}[space].size if space != "global" else 0
-        limits = self.limits(space, size) if is_own else None
+        space, limits = memory.space, self.limits(memory) if is_own else None
         name = next((name for kind, name in site.origins if is_own and kind in (space, {"global": "const"}.get(space))), "")
         if space == "shared" and not name:
             places = {each: self.shared_limits(each) for each in self.program.shared}
@@ -303,7 +301,7 @@ class CheckedExecution(Execution):
         if limits and name and space != "local":
             return variable_place(space, name, address, type_of(site.instruction), limits)
         if space != "global":
-            return Place(f"byte {address} of {size} bytes of {space} memory")
+            return Place(f"byte {address} of {memory.size} bytes of {space} memory")
         freed = sanitizer.freed_at(address)
         owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
         return sanitizer.describe(site, address, owner)
@@ -406,8 +404,8 @@ class CheckedExecution(Execution):
 
     def element(self, site: Site, offset: int, shadow: Shadow) -> Place:
         """Return the element at an offset in a memory."""
-        stride = {"shared": self.shared, "local": self.local}[shadow.space].stride if shadow.space != "global" else 0
-        return self.place(site, shadow.space, offset % stride if stride else self.sanitizer.arena.base + offset, False)
+        memory = {"shared": self.shared, "local": self.local, "global": self.sanitizer.arena}[shadow.space]
+        return self.place(site, memory, offset % memory.stride if shadow.space != "global" else memory.base + offset, False)
 
     # Ends of blocks
 

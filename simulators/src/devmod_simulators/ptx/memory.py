@@ -29,8 +29,11 @@ _PLACES = 8
 HEAP_BYTES = 8 << 20
 
 
-class Views:
-    """An array of bytes as an array of each element type."""
+class Memory:
+    """An array of bytes as an array of each element type, and where lanes may access it."""
+
+    space, size = "global", 0
+    moves = False  # whether its pieces have grown: their places are not those that lanes remember
 
     def __init__(self, data: Array) -> None:
         self.bytes = data
@@ -43,13 +46,51 @@ class Views:
             view = self.views[dtype] = self.bytes[: len(self.bytes) // dtype.itemsize * dtype.itemsize].view(dtype)
         return view
 
+    def locate(
+        self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int, pieces: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return a view and the indices of elements of `dtype`, after a check that each lane may access `size` bytes there.
+
+        `step` is added to the addresses; `pieces` are the first bytes of each lane's piece of the memory.
+        """
+        width = dtype.itemsize
+        place = place_of(self, lanes, address)
+        if (place.union | step) & (size - 1) or not self.has(place.low + step, place.high + step + size):
+            address, step = stepped(address, step), 0
+            place = place_of(self, lanes, address)
+            if place.union & (size - 1):
+                raise fault(lanes, address, misaligned(address, size), size, access, self.space, "MISALIGNED")
+            if (outside := self.outside(address, size)).any():
+                raise fault(lanes, address, outside, size, access, self.space)
+        index = place.indices.get(width)
+        if index is None or self.moves:
+            index = place.indices[width] = self.elements(address, width, pieces)
+        return shifted(self.view(dtype), index, step // width)
+
+    def elements(self, address: Array, width: int, pieces: Array | None) -> Array:
+        """Return the indices of elements of `width` bytes."""
+        offset = self.offsets(address) if pieces is None else self.offsets(address) + pieces
+        return offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
+
+    def has(self, low: int, high: int) -> bool:
+        """Return whether there are all bytes from one address to another."""
+        return low >= 0 and high <= self.size
+
+    def outside(self, address: Array, size: int) -> Array:
+        """Return which addresses lanes may not access."""
+        return np.asarray(address.astype(np.float64) + size > self.size)
+
+    def offsets(self, address: Array) -> Array:
+        """Return the offsets of addresses."""
+        return address.astype(S64)
+
 
 class Place:
     """An array of addresses in one memory: their bounds, and the indices of elements by their width."""
 
     __slots__ = ("address", "high", "indices", "low", "memory", "union")
 
-    def __init__(self, memory: Views, address: Array) -> None:
+    def __init__(self, memory: Memory, address: Array) -> None:
         self.memory, self.address = memory, address
         self.indices: dict[int, Array] = {}
         if len(address) == 1:
@@ -58,7 +99,7 @@ class Place:
             self.low, self.high, self.union = int(address.min()), int(address.max()), int(np.bitwise_or.reduce(address))
 
 
-def place_of(memory: Views, lanes: "Lanes", address: Array) -> Place:
+def place_of(memory: Memory, lanes: "Lanes", address: Array) -> Place:
     """Return what is known of addresses. Registers never change in place, so an array has one place."""
     place = lanes.places.get(id(address))
     if place is None or place.memory is not memory:
@@ -68,7 +109,7 @@ def place_of(memory: Views, lanes: "Lanes", address: Array) -> Place:
     return place
 
 
-class Arena(Views):
+class Arena(Memory):
     """Global memory: bytes at a base address, and the ranges that a kernel may access."""
 
     def __init__(self, data: Array, base: int) -> None:
@@ -91,31 +132,18 @@ class Arena(Views):
         self.start_array = np.array(self.starts, U64)
         self.end_array = np.array(self.ends, U64)
 
-    def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
-        """Return a view and the indices of elements of `dtype` there, after a check that each lane may access `size` bytes."""
-        width = dtype.itemsize
-        place = place_of(self, lanes, address)
-        if step and (place.union | step) & (size - 1):
-            address, step = stepped(address, step), 0
-            place = place_of(self, lanes, address)
-        if place.union & (size - 1):
-            raise fault(lanes, address, misaligned(address, size), size, access, "global", "MISALIGNED")
-        low, high = place.low + step, place.high + step + size
-        start, end = self.last
-        if low < start or high > end:
+    def has(self, low: int, high: int) -> bool:
+        """Return whether a range has all bytes from one address to another."""
+        if low < self.last[0] or high > self.last[1]:
             number = bisect.bisect_right(self.starts, low) - 1
-            if number >= 0 and high <= self.ends[number]:
-                self.last = (self.starts[number], self.ends[number])
-            else:
-                whole = stepped(address, step)
-                bad = self.outside(whole, size)
-                if bad.any():
-                    raise fault(lanes, whole, bad, size, access, "global")
-        index = place.indices.get(width)
-        if index is None:
-            offset = (address - np.uint64(self.base)).view(S64)
-            index = place.indices[width] = offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
-        return shifted(self.view(dtype), index, step // width)
+            if number < 0 or high > self.ends[number]:
+                return False
+            self.last = (self.starts[number], self.ends[number])
+        return True
+
+    def offsets(self, address: Array) -> Array:
+        """Return the offsets of addresses."""
+        return (address - np.uint64(self.base)).view(S64)
 
     def outside(self, address: Array, size: int) -> Array:
         """Return whether each address is in no range."""
@@ -147,7 +175,7 @@ class Heap(Arena):
             if self.top > len(self.bytes):
                 data = np.zeros(2 * self.top, U8)
                 data[: len(self.bytes)] = self.bytes
-                Views.__init__(self, data)
+                Memory.__init__(self, data)
             self.set_ranges([(HEAP + 16, self.top - 16)])
         self.sizes[address] = size
         return address
@@ -160,36 +188,14 @@ class Heap(Arena):
         return bool(size)
 
 
-class LaneMemory(Views):
+class LaneMemory(Memory):
     """Memory that each block or each lane has of its own: pieces of one size, one after the other."""
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
         self.space = space
         self.size = size
-        self.moves = False  # whether the pieces have grown: their places are not those that lanes remember
         self.stride = -(-max(size, 16) // 16) * 16
         super().__init__(np.zeros(pieces * self.stride, U8))
-
-    def locate(
-        self, lanes: "Lanes", pieces: Array | None, offset: Array, size: int, dtype: DType, access: str, step: int
-    ) -> tuple[Array, Array]:
-        """Return a view and the indices of elements of `dtype` there: `pieces` are the first bytes of each lane's piece."""
-        width = dtype.itemsize
-        place = place_of(self, lanes, offset)
-        if (place.union | step) & (size - 1) or place.low + step < 0 or place.high + step + size > self.size:
-            offset, step = stepped(offset, step), 0
-            place = place_of(self, lanes, offset)
-            if place.union & (size - 1):
-                raise fault(lanes, offset, misaligned(offset, size), size, access, self.space, "MISALIGNED")
-            if place.high + size > self.size:
-                raise fault(lanes, offset, offset.astype(np.float64) + size > self.size, size, access, self.space)
-        index = place.indices.get(width)
-        if index is None or self.moves:
-            index = offset.astype(S64)
-            if pieces is not None:
-                index = index + pieces
-            index = place.indices[width] = index if width == 1 else index >> np.int64(width.bit_length() - 1)
-        return shifted(self.view(dtype), index, step // width)
 
     def tables(self) -> list[Array]:
         """Return the bytes of the pieces."""

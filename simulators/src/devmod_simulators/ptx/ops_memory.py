@@ -42,30 +42,25 @@ def locate_shared(lanes: Lanes, address: Array, size: int, dtype: DType, access:
         block = np.where(rank < 0, own, own // others * others + rank)
         pieces = block * shared.stride
         address = address & address.dtype.type((1 << CLUSTER_SHIFT) - 1)
-    return shared.locate(lanes, pieces, address, size, dtype, access, step)
+    return shared.locate(lanes, address, size, dtype, access, step, pieces)
 
 
 def locate_local(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in local memory."""
     local = lanes.frame.execution.local
-    return local.locate(lanes, lanes.lanes * local.stride, address, size, dtype, access, step)
+    return local.locate(lanes, address, size, dtype, access, step, lanes.lanes * local.stride)
 
 
 def locate_param(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements of parameters: of the kernel, or of device functions, which are in local memory."""
     if int(address.max()) >= FUNCTION_PARAMETERS:
         return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access, step)
-    parameters = lanes.frame.execution.parameters
-    return parameters.locate(lanes, None, address, size, dtype, access, step)
+    return lanes.frame.execution.parameters.locate(lanes, address, size, dtype, access, step)
 
 
 LOCATE: dict[str, Locate] = {
-    "global": locate_global,
-    "const": locate_global,
-    "shared": locate_shared,
-    "local": locate_local,
-    "param": locate_param,
-}
+    "global": locate_global, "const": locate_global, "shared": locate_shared, "local": locate_local, "param": locate_param,
+}  # fmt: skip
 _WINDOWS = {WINDOWS[space] >> WINDOW_SHIFT: (LOCATE[space], WINDOWS[space]) for space in ("shared", "local", "param")}
 
 
