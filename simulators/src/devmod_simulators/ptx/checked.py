@@ -12,7 +12,7 @@ from .decoder import Decoder, Step
 from .ends import Leave
 from .execution import Execution, run
 from .lanes import Frame, Lanes
-from .memory import Arena, LaneMemory, Memory, misaligned
+from .memory import Arena, Memory, misaligned
 from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from .ops_warp import Warps
 from .origins import UNKNOWN, origins_of
@@ -231,7 +231,7 @@ class CheckedExecution(Execution):
         key, known = (self.site, memory.space), self.sanitizer.limits
         if key not in known:
             known[key] = self.find_limits(*key)
-        return known[key] or ((0, memory.size) if isinstance(memory, LaneMemory) else None)
+        return known[key]
 
     def find_limits(self, site: Site | None, space: str) -> tuple[int, int] | None:
         """Return the limits of an instruction, or None if its address has no single origin."""

@@ -130,7 +130,7 @@ class Call:
         if size > execution.local.size:
             if size > STACK_BYTES:
                 raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}")
-            execution.local.grow(size + size // 2, execution.count)
+            execution.local.grow(size + size // 2)
         for argument, variable in zip(self.arguments, code.function.params, strict=False):
             copy_local(lanes, caller, argument, frame, variable.name, variable.size)
         execution.add(Lanes(frame, None), 0)

@@ -33,6 +33,7 @@ class Memory:
     """An array of bytes as an array of each element type, and where lanes may access it."""
 
     space, size = "global", 0
+    last = (0, 0)  # addresses that are in order: of the range of the last access, or those of a piece
     moves = False  # whether its pieces have grown: their places are not those that lanes remember
 
     def __init__(self, data: Array) -> None:
@@ -55,7 +56,8 @@ class Memory:
         """
         width = dtype.itemsize
         place = place_of(self, lanes, address)
-        if (place.union | step) & (size - 1) or not self.has(place.low + step, place.high + step + size):
+        low, high, (start, end) = place.low + step, place.high + step + size, self.last
+        if (place.union | step) & (size - 1) or ((low < start or high > end) and not self.has(low, high)):
             address, step = stepped(address, step), 0
             place = place_of(self, lanes, address)
             if place.union & (size - 1):
@@ -73,8 +75,8 @@ class Memory:
         return offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
 
     def has(self, low: int, high: int) -> bool:
-        """Return whether there are all bytes from one address to another."""
-        return low >= 0 and high <= self.size
+        """Return whether there are all bytes from one address to another, outside of `last`."""
+        return False
 
     def outside(self, address: Array, size: int) -> Array:
         """Return which addresses lanes may not access."""
@@ -117,7 +119,6 @@ class Arena(Memory):
         self.base = base
         self.starts: list[int] = []
         self.ends: list[int] = []
-        self.last = (0, 0)
         self.heap: Heap | None = None
         self.make_heap: type[Heap] = Heap
 
@@ -134,11 +135,10 @@ class Arena(Memory):
 
     def has(self, low: int, high: int) -> bool:
         """Return whether a range has all bytes from one address to another."""
-        if low < self.last[0] or high > self.last[1]:
-            number = bisect.bisect_right(self.starts, low) - 1
-            if number < 0 or high > self.ends[number]:
-                return False
-            self.last = (self.starts[number], self.ends[number])
+        number = bisect.bisect_right(self.starts, low) - 1
+        if number < 0 or high > self.ends[number]:
+            return False
+        self.last = (self.starts[number], self.ends[number])
         return True
 
     def offsets(self, address: Array) -> Array:
@@ -192,23 +192,25 @@ class LaneMemory(Memory):
     """Memory that each block or each lane has of its own: pieces of one size, one after the other."""
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
-        self.space = space
-        self.size = size
+        self.space, self.pieces = space, pieces
+        self.resize(size)
+
+    def resize(self, size: int) -> None:
+        """Make pieces of a size, which have zeros."""
+        self.size, self.last = size, (0, size)
         self.stride = -(-max(size, 16) // 16) * 16
-        super().__init__(np.zeros(pieces * self.stride, U8))
+        Memory.__init__(self, np.zeros(self.pieces * self.stride, U8))
 
     def tables(self) -> list[Array]:
         """Return the bytes of the pieces."""
         return [self.bytes.reshape(-1, self.stride)]
 
-    def grow(self, size: int, pieces: int) -> None:
+    def grow(self, size: int) -> None:
         """Make each piece larger and keep the contents."""
-        old, stride = self.bytes.reshape(-1, self.stride), self.stride
-        self.size, self.moves = size, True
-        self.stride = -(-size // 16) * 16
-        new = np.zeros((len(old), self.stride), U8)
-        new[:, :stride] = old
-        super().__init__(new.reshape(-1))
+        before, self.moves = self.tables(), True
+        self.resize(size)
+        for new, old in zip(self.tables(), before, strict=True):
+            new[:, : old.shape[1]] = old
 
 
 def shifted(view: Array, index: Array, step: int) -> tuple[Array, Array]:

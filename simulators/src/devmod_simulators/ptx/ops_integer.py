@@ -29,6 +29,9 @@ def applied(function: Callable[..., Any], sources: list[Source], out: Target) ->
     if len(sources) == 2:
         first, second = sources
         return lambda lanes: out(lanes, function(first(lanes), second(lanes)))
+    if len(sources) == 3:
+        first, second, third = sources
+        return lambda lanes: out(lanes, function(first(lanes), second(lanes), third(lanes)))
     return lambda lanes: out(lanes, function(*[source(lanes) for source in sources]))
 
 

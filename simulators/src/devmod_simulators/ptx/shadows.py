@@ -139,7 +139,6 @@ class Checked(Memory):
 
     shadow: Any
     spare = 0
-    last: tuple[int, int]
 
     def locate(
         self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int, pieces: Array | None = None
@@ -166,19 +165,15 @@ class ShadowLanes(Checked, LaneMemory):
     """Memory of each block or lane, with shadows. One more piece takes the accesses that are out of bounds."""
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
+        self.execution = execution
         LaneMemory.__init__(self, space, pieces + 1, size)
-        self.shadow, self.spare = None, pieces * self.stride
-        if space != "parameter":
-            self.shadow = Shadow(execution.sanitizer, len(self.bytes), execution.program.watcher.grain, space)
 
-    def grow(self, size: int, pieces: int) -> None:
-        """Make each piece larger; keep the contents and what is known of them."""
-        old = self.tables()[-1]
-        LaneMemory.grow(self, size, pieces)
-        self.spare = len(self.bytes) - self.stride
-        if self.shadow is not None:
-            self.shadow = Shadow(self.shadow.sanitizer, len(self.bytes), self.shadow.grain, self.space)
-            self.tables()[-1][:, : old.shape[1]] = old
+    def resize(self, size: int) -> None:
+        """Make pieces of a size, of which nothing is known."""
+        LaneMemory.resize(self, size)
+        self.shadow, self.spare = None, len(self.bytes) - self.stride
+        if self.space != "parameter":
+            self.shadow = Shadow(self.execution.sanitizer, len(self.bytes), self.execution.program.watcher.grain, self.space)
 
     def tables(self) -> list[Array]:
         """Return the bytes of the pieces, and what they hold."""
