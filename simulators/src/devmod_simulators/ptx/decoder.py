@@ -11,26 +11,11 @@ from .columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from .errors import PtxError, invalid_ptx
 from .lanes import Lanes
 from .memory import CODE_WINDOW
-from .ptx_types import (
-    DTYPES,
-    PRED,
-    UNSIGNED,
-    Address,
-    Array,
-    DType,
-    Float,
-    Function,
-    Instruction,
-    Integer,
-    Name,
-    Negation,
-    Pair,
-    Register,
-    Vector,
-)  # fmt: skip
+from .ptx_types import DTYPES, PRED, UNSIGNED, Address, Array, DType, Float, Integer, Name, Negation, Pair, Register, Vector
 
 if TYPE_CHECKING:
     from .program import Program
+    from .ptx_types import Function, Instruction
 
 Step = Callable[[Lanes], None]
 Source = Callable[[Lanes], Array]
@@ -61,7 +46,7 @@ def put_all(lanes: Lanes, targets: list[Target], values: Iterable[Array]) -> Non
 class Decoder:
     """One instruction while it is decoded. It collects the registers that the instruction reads and writes."""
 
-    def __init__(self, program: "Program", function: Function, instruction: Instruction) -> None:
+    def __init__(self, program: "Program", function: "Function", instruction: "Instruction") -> None:
         self.program = program
         self.function = function
         self.instruction = instruction
@@ -294,24 +279,22 @@ def form_of(decoder: Decoder) -> Iterator[None]:
         raise decoder.unsupported(f"the interpreter lacks this form of the instruction ({type(error).__name__}: {error})") from error
 
 
-def decode(program: "Program", function: Function, instruction: Instruction) -> tuple[Step, set[int], set[int]]:
-    """Decode an instruction and return it with the registers that it reads and writes."""
-    decoder = Decoder(program, function, instruction)
-    maker = OPERATIONS.get(decoder.parts[0])
+def decode(decoder: Decoder) -> Step:
+    """Decode an instruction."""
+    maker, watcher, guard = OPERATIONS.get(decoder.parts[0]), decoder.program.watcher, decoder.instruction.guard
     if maker is None:
         raise decoder.unsupported()
-    with form_of(decoder):
-        step = maker(decoder)
-    if program.watcher is not None:
-        step = program.watcher.step(decoder, step)
-    if instruction.guard is None:
-        return step, decoder.reads, decoder.writes
-    guard = instruction.guard.number
-    reads = sorted(decoder.reads | decoder.writes)
-    step = guarded(step, guard, instruction.negated, reads, sorted(decoder.writes))
-    if program.watcher is not None:
-        step = program.watcher.guard(decoder, step)
-    return step, {*reads, guard}, decoder.writes
+    step = maker(decoder)
+    if watcher is not None:
+        step = watcher.step(decoder, step)
+    if guard is None:
+        return step
+    decoder.reads |= decoder.writes
+    step = guarded(step, guard.number, decoder.instruction.negated, sorted(decoder.reads), sorted(decoder.writes))
+    if watcher is not None:
+        step = watcher.guard(decoder, step)
+    decoder.reads.add(guard.number)
+    return step
 
 
 def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:

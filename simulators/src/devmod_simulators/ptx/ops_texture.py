@@ -4,7 +4,7 @@ The filter is that of the appendix "Texture Fetching" of CUDA's programming guid
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -99,14 +99,6 @@ class Descriptor:
         return [number] if self.dimensions == 2 else [np.zeros(len(number), S64), number]
 
 
-def _by_object(lanes: Lanes, objects: Array, reads: list[int], magic: bytes) -> Iterator[tuple[Lanes, Array | None, Descriptor]]:
-    """Yield for each object the lanes that use it, their positions (None for all), and its descriptor."""
-    for address in np.unique(objects):
-        positions = None if len(objects) == 1 or (objects == address).all() else np.flatnonzero(objects == address)
-        part = lanes if positions is None else lanes.select(positions, reads)
-        yield part, positions, Descriptor(part, int(address), magic)
-
-
 class _Access:
     """The object and the coordinates of an instruction."""
 
@@ -124,7 +116,11 @@ class _Access:
 
     def run(self, lanes: Lanes, action: Callable[[Lanes, Array | None, Descriptor], None]) -> None:
         """Call `action` for the lanes of each object."""
-        for part, positions, descriptor in _by_object(lanes, self.object(lanes), sorted(self.decoder.reads), self.magic):
+        objects, reads = self.object(lanes), sorted(self.decoder.reads)
+        for address in np.unique(objects):
+            positions = None if len(objects) == 1 or (objects == address).all() else np.flatnonzero(objects == address)
+            part = lanes if positions is None else lanes.select(positions, reads)
+            descriptor = Descriptor(part, int(address), self.magic)
             descriptor.check(part, self.geometry)
             action(part, positions, descriptor)
 

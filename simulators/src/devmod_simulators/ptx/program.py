@@ -180,10 +180,12 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
         for position in range(start, stop):
             instruction = code[position]
             block.instructions.append(instruction)
-            if _ends(instruction):
-                decoder = Decoder(program, function, instruction)
-                target = around.get(position)
-                with form_of(decoder):
+            decoder = Decoder(program, function, instruction)
+            with form_of(decoder):
+                if not _ends(instruction):
+                    block.steps.append(decode(decoder))
+                else:
+                    target = around.get(position)
                     if target is None and _root(instruction) == "bra":
                         target = find(instruction, instruction.operands[0].text)
                     block.end = decode_end(decoder)
@@ -192,15 +194,10 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
                     if isinstance(block.end, Table):
                         names = function.tables[instruction.operands[1].text]
                         block.targets = [number_of[find(instruction, name)] for name in names]
-                if target is not None:
-                    block.taken = number_of[target]
-                new_reads, new_writes = decoder.reads, decoder.writes
-            else:
-                step, new_reads, new_writes = decode(program, function, instruction)
-                block.steps.append(step)
+                    block.taken = number_of[target] if target is not None else -1
             block.spins |= _may_spin(instruction)
-            reads |= new_reads - writes
-            writes |= new_writes
+            reads |= decoder.reads - writes
+            writes |= decoder.writes
         if block.end is None:
             block.end = Jump()
         following = [block.taken] if block.taken >= 0 else []

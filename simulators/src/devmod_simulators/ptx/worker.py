@@ -3,12 +3,11 @@
 import math
 import mmap
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..drivers.worker_process import ARENA, LAUNCH, LOAD, NOTES, PLACE, UNLOAD, Fields, serve, text
+from ..drivers.worker_process import ARENA, Fields, serve, text
 from .columns import Launch
 from .errors import PtxError
 from .execution import run
@@ -28,13 +27,6 @@ class Worker:
         self.modules: dict[int, Module] = {}
         self.count = 0
         self.sanitizer: Sanitizer | None = None
-        self.operations: dict[int, Callable[[Fields], bytes]] = {
-            LOAD: self.load,
-            PLACE: self.place,
-            UNLOAD: self.unload,
-            LAUNCH: self.launch,
-            NOTES: self.notes,
-        }
 
     def load(self, fields: Fields) -> bytes:
         """Load a module and describe it."""
@@ -139,5 +131,5 @@ def main(arguments: list[str]) -> int:
     base, size = (int(argument) for argument in arguments)
     # The arena needs no fixed address: the interpreter computes offsets from `base`.
     mapping = mmap.mmap(ARENA, size)
-    serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)).operations)
+    serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)))
     return 0

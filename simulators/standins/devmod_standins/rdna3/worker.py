@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 
 import numpy as np
 
-from devmod_simulators.drivers.worker_process import LAUNCH, LOAD, PLACE, UNLOAD, Failure, Fields, serve, text
+from devmod_simulators.drivers.worker_process import Failure, Fields, serve, text
 
 from . import emulator
 from .code_object import CodeObject, Kernel
@@ -24,12 +23,6 @@ class Worker:
         self.modules: dict[int, CodeObject] = {}
         self.addresses: dict[int, int] = {}
         self.count = 0
-        self.operations: dict[int, Callable[[Fields], bytes]] = {
-            LOAD: self.load,
-            PLACE: self.place,
-            UNLOAD: self.unload,
-            LAUNCH: self.launch,
-        }
 
     def load(self, fields: Fields) -> bytes:
         """Load a code object and describe it."""
@@ -105,5 +98,5 @@ def main(arguments: list[str]) -> int:
     base, size = (int(argument) for argument in arguments)
     worker = Worker(Arena(base, size))
     report_faults()
-    serve(worker.operations)
+    serve(worker)
     return 0
