@@ -166,7 +166,7 @@ class Decoder:
         if name in layout:
             return layout[name]
         if name in program.shared:
-            return "shared", program.shared[name]
+            return "shared", program.shared[name][0]
         if name in program.module.addresses:
             return "global", program.module.addresses[name]
         if name in program.module.text.functions:

@@ -73,8 +73,7 @@ class Program:
 
     def shared_size(self, dynamic: int) -> int:
         """Return the bytes of shared memory of a block."""
-        starts = [offset for offset in self.shared.values() if offset >= self.static_shared]
-        return max([self.static_shared, *starts]) + dynamic
+        return max([self.static_shared, *(start for start, size in self.shared.values() if not size)]) + dynamic
 
     def layout(self, function: Function) -> dict[str, tuple[str, int]]:
         """Return the places of a function's local variables and parameters."""

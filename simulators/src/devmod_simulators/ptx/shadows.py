@@ -78,11 +78,14 @@ class Shadow:
         first = index << np.int64(shift) if shift > 0 else index >> np.int64(-shift) if shift else index
         return [first, *(first + number for number in range(1, size // self.grain))]
 
+    def records(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> tuple[Array, Array]:
+        """Return the index and the record of each lane's access, which has a new time."""
+        now = self.sanitizer.tick(execution.site)
+        return lanes.spread(index), lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
+
     def read(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> None:
         """Note a read of an element by each lane. Of an element's reads, the last one has a record, and another thread's."""
-        now = self.sanitizer.tick(execution.site)
-        record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
-        index = lanes.spread(index)
+        index, record = self.records(execution, lanes, index, strong)
         if self.last_write >= execution.quiet(self):
             self.compare(execution, lanes, self.writes, index, record, "read")
         old = self.reads.take(index)
@@ -94,13 +97,11 @@ class Shadow:
 
     def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str) -> None:
         """Note a write of an element by each lane."""
-        now = self.sanitizer.tick(execution.site)
-        record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
-        index = lanes.spread(index)
+        index, record = self.records(execution, lanes, index, strong)
         for records in (self.writes, self.reads, self.other_reads):
             self.compare(execution, lanes, records, index, record, access)
         self.writes[index] = record
-        self.last_write = now
+        self.last_write = self.sanitizer.now
         winners = self.writes.take(index)
         lost = np.flatnonzero(winners != record)
         if strong and len(lost):
