@@ -24,7 +24,6 @@ class Waiting:
     lanes: Lanes
     next: int
     release: Release | None
-    value: Array | None  # the predicate of bar.red
 
 
 class Barrier:
@@ -53,14 +52,11 @@ class Barriers:
     @property
     def waiting(self) -> bool:
         """Whether lanes wait."""
-        return bool(self.cluster_waiting) or any(barrier.waiting for barrier in self.barriers.values())
+        return any(True for _ in self.groups())
 
     def groups(self) -> Iterator[Lanes]:
         """Yield the groups of lanes that wait."""
-        for barrier in self.barriers.values():
-            for waiting in barrier.waiting:
-                yield waiting.lanes
-        for waiting in self.cluster_waiting:
+        for waiting in [*(each for barrier in self.barriers.values() for each in barrier.waiting), *self.cluster_waiting]:
             yield waiting.lanes
 
     def leave(self, lanes: Lanes) -> None:
@@ -87,7 +83,7 @@ class Barriers:
         if value is not None:
             barrier.count += np.bincount(blocks, weights=lanes.spread(value), minlength=len(self.alive)).astype(S64)
         if block is not None:
-            barrier.waiting.append(Waiting(lanes, block.next, release, value))
+            barrier.waiting.append(Waiting(lanes, block.next, release))
         self.release()
 
     def release(self) -> bool:
@@ -111,20 +107,23 @@ class Barriers:
 
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Release the lanes of a group whose block is complete."""
-        execution = self.execution
-        lanes = group.lanes
-        chosen = complete[lanes.spread(lanes.column("block"))]
-        if not chosen.any():
-            barrier.waiting.append(group)
-            return
-        if not chosen.all():
-            live = lanes.frame.code.blocks[group.next].live
-            lanes, rest = execution.split(lanes, chosen, live)
-            barrier.waiting.append(Waiting(rest, group.next, group.release, None))
-        if group.release is not None:
-            blocks = lanes.spread(lanes.column("block"))
-            group.release(lanes, barrier.count[blocks], barrier.arrived[blocks])
-        execution.add(lanes, group.next)
+        lanes = self.part(group, complete[group.lanes.spread(group.lanes.column("block"))], barrier.waiting)
+        if lanes is not None:
+            if group.release is not None:
+                blocks = lanes.spread(lanes.column("block"))
+                group.release(lanes, barrier.count[blocks], barrier.arrived[blocks])
+            self.execution.add(lanes, group.next)
+
+    def part(self, group: Waiting, chosen: Array, waiting: list[Waiting]) -> Lanes | None:
+        """Return the lanes of a group that are released. The others wait on."""
+        if chosen.all():
+            return group.lanes
+        lanes, rest = None, group
+        if chosen.any():
+            lanes, others = self.execution.split(group.lanes, chosen, group.lanes.frame.code.blocks[group.next].live)
+            rest = Waiting(others, group.next, group.release)
+        waiting.append(rest)
+        return lanes
 
     # Clusters: each arrival of all threads of a cluster ends a phase; a thread waits for the phase in which it arrived.
 
@@ -141,7 +140,7 @@ class Barriers:
 
     def cluster_wait(self, lanes: Lanes, block: "Block") -> None:
         """Let lanes wait for the end of the phase in which they arrived."""
-        self.cluster_waiting.append(Waiting(lanes, block.next, None, None))
+        self.cluster_waiting.append(Waiting(lanes, block.next, None))
         self.cluster_release()
 
     def cluster_release(self) -> bool:
@@ -153,14 +152,9 @@ class Barriers:
         released = False
         groups, self.cluster_waiting = self.cluster_waiting, []
         for group in groups:
-            lanes = group.lanes
-            over = self.cluster_phase[self.clusters(lanes)] >= self.lane_phase[lanes.lanes]
-            if over.any():
+            over = self.cluster_phase[self.clusters(group.lanes)] >= self.lane_phase[group.lanes.lanes]
+            lanes = self.part(group, over, self.cluster_waiting)
+            if lanes is not None:
                 released = True
-                if not over.all():
-                    lanes, rest = self.execution.split(lanes, over, lanes.frame.code.blocks[group.next].live)
-                    self.cluster_waiting.append(Waiting(rest, group.next, None, None))
                 self.execution.add(lanes, group.next)
-            else:
-                self.cluster_waiting.append(group)
         return released

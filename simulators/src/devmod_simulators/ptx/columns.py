@@ -3,14 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from .ptx_types import S64, U32, U64, Array
-
-if TYPE_CHECKING:
-    from .execution import Execution
 
 Triple = tuple[int, int, int]
 
@@ -41,7 +38,7 @@ def _place(index: Array, extent: Triple, axis: str) -> Array:
     return (outer if math.prod(extent[position + 1 :]) == 1 else outer % extent[position]).astype(U32)
 
 
-def _axis_column(execution: "Execution", base: str, axis: str) -> Array:
+def _axis_column(execution: Any, base: str, axis: str) -> Array:
     """Compute a special register with three components."""
     launch = execution.launch
     clusters = tuple(blocks // each for blocks, each in zip(launch.grid, launch.cluster, strict=True))
@@ -51,7 +48,7 @@ def _axis_column(execution: "Execution", base: str, axis: str) -> Array:
     if base == "tid":
         return _place(execution.column("thread"), launch.block, axis)
     if base == "clusterid":
-        return _place(execution.column("number") // math.prod(launch.cluster), clusters, axis)  # type: ignore[arg-type]
+        return _place(execution.column("number") // math.prod(launch.cluster), clusters, axis)
     if base == "cluster_ctaid":
         return _place(execution.column("number") % math.prod(launch.cluster), launch.cluster, axis)
     # %ctaid: the blocks of a cluster are next to each other in the order of execution.
@@ -61,7 +58,7 @@ def _axis_column(execution: "Execution", base: str, axis: str) -> Array:
     return np.asarray(outer * U32.type(launch.cluster["xyz".index(axis)]) + inner, U32)
 
 
-def _lane_bits(change: Callable[[Array], Array]) -> Callable[["Execution"], Array]:
+def _lane_bits(change: Callable[[Array], Array]) -> Callable[[Any], Array]:
     """Return the function that computes a mask of lanes from each lane's own bit."""
     return lambda execution: change(U32.type(1) << execution.column("laneid"))
 
@@ -70,7 +67,7 @@ _ALL = U32.type(0xFFFFFFFF)
 #: The columns that differ between executions of one form begin so.
 MOVING = ("number", "ctaid", "clusterid", "envreg")
 #: Special registers.
-_SPECIAL: dict[str, Callable[["Execution"], Array]] = {
+_SPECIAL: dict[str, Callable[[Any], Array]] = {
     "laneid": lambda execution: (execution.column("thread") & 31).astype(U32),
     "warpid": lambda execution: (execution.column("thread") >> 5).astype(U32),
     "nwarpid": lambda execution: _one(64),
@@ -93,7 +90,7 @@ _SPECIAL: dict[str, Callable[["Execution"], Array]] = {
 }
 
 #: Of the interpreter: the place of a lane in its block, of its block among those that run at once and in the grid.
-_PLACES: dict[str, Callable[["Execution"], Array]] = {
+_PLACES: dict[str, Callable[[Any], Array]] = {
     "lanes": lambda execution: np.arange(execution.count, dtype=S64),
     "thread": lambda execution: np.tile(np.arange(execution.threads, dtype=S64), len(execution.blocks)),
     "block": lambda execution: np.repeat(np.arange(len(execution.blocks), dtype=S64), execution.threads),
@@ -108,7 +105,7 @@ SPECIAL_REGISTERS = {*_SPECIAL, *CHANGING_REGISTERS, *(f"envreg{number}" for num
 SPECIAL_REGISTERS |= {f"{name}.{axis}" for name in _TRIPLES for axis in "xyz"}
 
 
-def make_column(execution: "Execution", name: str) -> Array:
+def make_column(execution: Any, name: str) -> Array:
     """Compute a column: an element for each lane, or one if it is the same for all."""
     base, _, axis = name.partition(".")
     if axis:

@@ -50,13 +50,6 @@ def run(program: Program, launch: Launch, arena: Arena, execution: "type[Executi
 class Execution:
     """The blocks of a launch that execute at once."""
 
-    # What columns.py reads: the two modules import each other's types, and mypy infers none in such a circle.
-    launch: Launch
-    blocks: range
-    threads: int
-    warps_per_block: int
-    count: int
-    shared: LaneMemory
     # Checks have others.
     memory: Any = LaneMemory
     make_barriers: Any = Barriers

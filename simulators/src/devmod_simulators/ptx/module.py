@@ -8,7 +8,7 @@ from .errors import PtxError
 from .memory import CODE_WINDOW, Arena
 from .parser import parse
 from .program import Program
-from .ptx_types import DTYPES, Function, Group, Name, Register, Variable
+from .ptx_types import DTYPES, Function, Name, Register, Variable
 
 
 class Module:
@@ -121,8 +121,6 @@ def _names(operands: Any) -> list[str]:
     for operand in operands:
         if isinstance(operand, Name):
             names.append(operand.text)
-        elif isinstance(operand, Group):
-            names += _names(operand.parts)
         elif hasattr(operand, "base"):
             names += _names([operand.base])
         elif hasattr(operand, "parts"):

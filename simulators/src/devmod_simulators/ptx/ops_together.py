@@ -140,10 +140,7 @@ def decode_together(decoder: Decoder) -> Any:
     root = decoder.parts[0]
     if root in ("bar", "barrier"):
         return _barrier(decoder)
-    if root in MATRIX:
-        run = decode_matrix(decoder)
-        return WarpOperation(lambda lanes: _ALL, run, sum(1 << number for number in decoder.writes))
-    mask, run = WARP_OPERATIONS[root](decoder)
+    mask, run = (lambda lanes: _ALL, decode_matrix(decoder)) if root in MATRIX else WARP_OPERATIONS[root](decoder)
     return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))
 
 
@@ -152,14 +149,9 @@ def _barrier(decoder: Decoder) -> Any:
         return ClusterBarrier(decoder.has("wait"))
     if decoder.has("warp"):
         return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0, True)
-    operands = list(decoder.operands)
-    if decoder.has("red"):
-        reduction = decoder.first(("popc", "and", "or"))
+    operands, reduction, out, predicate = list(decoder.operands), decoder.first(("popc", "and", "or")), None, None
+    if reduction:
         out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
         predicate = decoder.source(operands.pop(), PRED)
-        number: Source | None = decoder.source(operands.pop(0), U32)
-        threads = decoder.source(operands[0], U32) if operands else None
-        return BarrierOperation(number, threads, False, reduction, predicate, out, sum(1 << each for each in decoder.writes))
-    number = decoder.source(operands[0], U32) if operands else None
-    threads = decoder.source(operands[1], U32) if len(operands) > 1 else None
-    return BarrierOperation(number, threads, decoder.has("arrive"), "", None, None, 0)
+    number, threads = (*(decoder.source(each, U32) for each in operands), None, None)[:2]
+    return BarrierOperation(number, threads, decoder.has("arrive"), reduction, predicate, out, sum(1 << each for each in decoder.writes))
