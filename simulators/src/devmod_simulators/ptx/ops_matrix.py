@@ -12,7 +12,7 @@ import numpy as np
 from .decoder import Decoder, put_all
 from .formats import unpack
 from .lanes import Lanes
-from .ptx_types import DTYPES, F16, F32, F64, S32, S64, U16, U32, U64, Array, DType
+from .ptx_types import DTYPES, F32, F64, S32, S64, U16, U32, U64, Array, DType
 
 if TYPE_CHECKING:
     from .ops_warp import Warps
@@ -46,30 +46,18 @@ def register_type(kind: str) -> DType:
 
 def elements(registers: list[Array], kind: str) -> Array:
     """Return the elements of registers as numbers: an axis for lanes and one for elements."""
-    bits = np.stack(np.broadcast_arrays(*registers), axis=1)
-    if kind == "f64":
-        return bits.view(F64)
-    if kind in ("f32", "tf32"):
-        values = np.ascontiguousarray(bits)
-        return (values & U32.type(0xFFFFE000)).view(F32) if kind == "tf32" else values.view(F32)
-    if kind == "s32":
-        return bits.view(S32)
+    bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*registers), axis=1))
     if kind in ("f16", "bf16"):
-        halves = np.ascontiguousarray(bits).view(U16)
-        return unpack(kind, halves.reshape(-1)).reshape(halves.shape)
-    return np.ascontiguousarray(bits).view(DTYPES[kind]).astype(S32)
+        return unpack(kind, bits.view(U16))
+    if kind == "tf32":
+        return (bits & U32.type(0xFFFFE000)).view(F32)
+    values = bits.view(DTYPES[kind])
+    return values.astype(S32) if values.dtype.itemsize == 1 else values
 
 
 def packed(values: Array, kind: str) -> list[Array]:
     """Return the registers of elements; the inverse of `elements`."""
-    if kind == "f64":
-        bits: Array = np.ascontiguousarray(values.astype(F64)).view(U64)
-    elif kind == "f16":
-        bits = np.ascontiguousarray(values.astype(F16)).view(U32)
-    elif kind == "s32":
-        bits = np.ascontiguousarray(values.astype(S64).astype(S32)).view(U32)
-    else:
-        bits = np.ascontiguousarray(values.astype(F32)).view(U32)
+    bits = np.ascontiguousarray(values.astype(DTYPES[kind])).view(register_type(kind))
     return [np.ascontiguousarray(bits[:, number]) for number in range(bits.shape[1])]
 
 
@@ -142,10 +130,9 @@ def multiply(decoder: Decoder) -> Run:
     targets = [decoder.target(part, register_type(d_kind)) for part in parts[0]]
     counts = [len(each) for each in parts]
     if wide:
+        whole = ((m, k), (k, n), (m, n))
         places = [
-            places_in_rows(m, k, counts[1] * values_in_register(a_kind)),
-            places_in_rows(k, n, counts[2] * values_in_register(b_kind)),
-            places_in_rows(m, n, counts[3] * values_in_register(c_kind)),
+            places_in_rows(*each, count * values_in_register(kind)) for each, count, kind in zip(whole, counts[1:], kinds[1:], strict=True)
         ]
     else:
         if not (decoder.has("row") and decoder.has("col")) or (m == 8 and a_kind == "f16"):

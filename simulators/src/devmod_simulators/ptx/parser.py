@@ -181,10 +181,7 @@ class Parser(VariableParser):
     def register_declaration(self, function: Function) -> None:
         """Parse a declaration of registers."""
         kind = self.next()[1:]
-        width = 1
-        if kind in ("v2", "v4"):
-            width, kind = int(kind[1:]), self.next()[1:]
-        if kind not in DTYPES or width != 1:
+        if kind not in DTYPES:
             raise self.fail(f"registers of type .{kind} are not supported")
         dtype = DTYPES[kind]
         while True:

@@ -53,24 +53,13 @@ class Worker:
             end = offset + variable.size
             body += struct.pack("<III", offset, variable.size, variable.align)
 
-        def three(attribute: str, default: int) -> tuple[int, int, int]:
-            values = function.attributes.get(attribute)
-            x, y, z = (*values, 1, 1)[:3] if values else (default, default, default)
-            return x, y, z
+        def three(attribute: str) -> tuple[int, ...]:
+            return (*function.attributes[attribute], 1, 1)[:3] if attribute in function.attributes else (0, 0, 0)
 
         threads = function.attributes.get("maxntid")
         local = sum(variable.size for variable in function.variables.values() if variable.space == "local")
-        _, static = module.shared_layout(function)
-        return body + struct.pack(
-            "<IIIIIIIIIII",
-            end,
-            *three("reqntid", 0),
-            math.prod(threads) if threads else 0,
-            *three("reqnctapercluster", 0),
-            static,
-            local,
-            0,
-        )
+        numbers = (end, *three("reqntid"), math.prod(threads) if threads else 0, *three("reqnctapercluster"))
+        return body + struct.pack("<11I", *numbers, module.shared_layout(function)[1], local, 0)
 
     def place(self, fields: Fields) -> bytes:
         """Place the globals of a module."""

@@ -76,17 +76,9 @@ class Worker:
 
 def _description(kernel: Kernel) -> bytes:
     block = [*map(int, kernel.metadata.get(".reqd_workgroup_size", ())), 0, 0, 0][:3]
-    body = text(kernel.name) + struct.pack(
-        "<IIIIIIIIII",
-        kernel.number(".kernarg_segment_size"),
-        kernel.number(".group_segment_fixed_size"),
-        kernel.number(".private_segment_fixed_size"),
-        kernel.number(".max_flat_workgroup_size"),
-        kernel.number(".wavefront_size"),
-        *block,
-        kernel.number(".sgpr_count"),
-        kernel.number(".vgpr_count"),
-    )
+    sizes = (".kernarg_segment_size", ".group_segment_fixed_size", ".private_segment_fixed_size", ".max_flat_workgroup_size")
+    numbers = [*map(kernel.number, (*sizes, ".wavefront_size")), *block, *map(kernel.number, (".sgpr_count", ".vgpr_count"))]
+    body = text(kernel.name) + struct.pack("<10I", *numbers)
     body += struct.pack("<I", len(kernel.arguments))
     for kind, offset, size in kernel.arguments:
         body += text(kind) + struct.pack("<II", offset, size)
