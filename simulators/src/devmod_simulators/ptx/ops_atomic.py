@@ -9,8 +9,8 @@ from .decoder import Decoder, Step, operation, put_all
 from .formats import pack, unpack
 from .lanes import Lanes
 from .ops_integer import REDUCTIONS
-from .ops_memory import LOCATE, Locate, _widen, by_window, space_of
-from .ptx_types import DTYPES, U64, UNSIGNED, Array, DType, Name
+from .ops_memory import LOCATE, Locate, by_window, operand_of
+from .ptx_types import DTYPES, UNSIGNED, Array, DType, Name
 
 Update = Callable[[Any, Any], Any]
 
@@ -102,9 +102,7 @@ def _atom(decoder: Decoder) -> Step:
     kind = decoder.type
     if not name or kind == "b128" or decoder.has("async"):
         raise decoder.unsupported()
-    operand_space, address = decoder.address(position, U64)
-    space = space_of(decoder, operand_space)
-    address = _widen(address, space)
+    space, address, step = operand_of(decoder, position)
     dtype, update = _form(name, kind)
     destinations = decoder.vector(0) if returns else []
     if returns and all(isinstance(part, Name) and part.text == "_" for part in destinations):
@@ -122,7 +120,7 @@ def _atom(decoder: Decoder) -> Step:
         olds = [np.empty(lanes.count, dtype) for _ in values]
 
         def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
-            view, index = locate(some, there, size, dtype, "atomic access", 0)
+            view, index = locate(some, there, size, dtype, "atomic access", step)
             chosen = slice(None) if positions is None else positions
             for number, value in enumerate(values):
                 if others is not None:

@@ -151,25 +151,18 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes
     return generic
 
 
-def _widen(address: Source, space: str) -> Source:
-    """Return generic addresses as 64-bit integers."""
-    if space:
-        return address
-
-    def fetch(lanes: Lanes) -> Array:
-        value = address(lanes)
-        return value if value.dtype is U64 else value.astype(U64)
-
-    return fetch
+def operand_of(decoder: Decoder, operand: int) -> tuple[str, Source, int]:
+    """Return the space of an address operand, "" for generic ones, the function that computes it, and the constant that comes to it."""
+    named, address = decoder.address(operand, U64)
+    space = space_of(decoder, named)
+    if space in ("global", "shared"):
+        return space, *decoder.base(operand, U64)
+    return space, address if space else lambda lanes: address(lanes).astype(U64, copy=False), 0
 
 
 @operation("ld", "ldu")
 def _ld(decoder: Decoder) -> Step:
-    operand_space, address = decoder.address(1, U64)
-    space = space_of(decoder, operand_space)
-    step = 0
-    if space in ("global", "shared"):
-        address, step = decoder.base(1, U64)
+    space, address, step = operand_of(decoder, 1)
     parts = decoder.vector(0)
     dtype, wide = decoder.dtype, decoder.type == "b128"
     if dtype.kind == "f":
@@ -179,7 +172,6 @@ def _ld(decoder: Decoder) -> Step:
         number, target = place // dtype.itemsize, targets[0]
         return lambda lanes: target(lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1])
     fetch = load(space, U64 if wide else dtype, len(parts) << wide, step)
-    address = _widen(address, space)
     if len(parts) == 1 and not wide:
         (out,) = targets
         return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
@@ -195,13 +187,8 @@ def _ld(decoder: Decoder) -> Step:
 
 @operation("st")
 def _st(decoder: Decoder) -> Step:
-    operand_space, address = decoder.address(0, U64)
-    space = space_of(decoder, operand_space)
+    space, address, step = operand_of(decoder, 0)
     parts = decoder.vector(1)
-    step = 0
-    if space in ("global", "shared"):
-        address, step = decoder.base(0, U64)
-    address = _widen(address, space)
     dtype, wide = UNSIGNED[decoder.dtype.itemsize], decoder.type == "b128"
     sources = [decoder.source(part, dtype) for part in parts]
     put = save(space, U64 if wide else dtype, len(parts) << wide, step)

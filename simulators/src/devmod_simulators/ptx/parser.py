@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from .operand_parser import SPACES, OperandParser
 from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable
-from .variable_parser import SPACES, VariableParser
 
 #: The most registers of one declaration, which bounds the memory that a text can ask for.
 _REGISTERS = 1 << 20
@@ -12,7 +12,7 @@ _DEVICE_RUNTIME = Path(__file__).with_name("cudadevrt.ptx")
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 
 
-class Parser(VariableParser):
+class Parser(OperandParser):
     """The parser of modules and functions."""
 
     def __init__(self, text: str) -> None:
