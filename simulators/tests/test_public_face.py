@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES, STANDINS = ROOT / "simulators" / "src", ROOT / "simulators" / "standins"
 PACKAGES = {"devmod_simulators", "devmod_standins"}
 MODULES = (*sorted(PACKAGES), "devmod_standins.metal", "devmod_simulators.ptx", "devmod_standins.rdna3")
-METAL = "#include <metal_stdlib>\nusing namespace metal;\n"
 
 
 def test_an_import_loads_no_driver_and_needs_nothing_but_python() -> None:
@@ -101,12 +100,10 @@ def test_a_violation_is_an_error_at_the_end(library: DriverLibrary) -> None:
 
 @pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
 def test_a_kernel_of_metal_runs_on_the_cpu() -> None:
-    text = (
-        METAL
-        + """
+    text = """#include <metal_stdlib>
+using namespace metal;
 kernel void scale(device float *x [[buffer(0)]], constant float &a [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] *= a; }
 """
-    )
     data, factor = bytearray(np.arange(8, dtype="float32").tobytes()), bytearray(np.float32(3).tobytes())
     metal.compile_kernel(text, "scale")({("buffer", 0): data, ("buffer", 1): factor}, (2, 1, 1), (4, 1, 1))
     assert np.frombuffer(data, "float32").tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
@@ -114,9 +111,8 @@ kernel void scale(device float *x [[buffer(0)]], constant float &a [[buffer(1)]]
 
 @pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
 def test_a_kernel_of_metal_samples_a_texture() -> None:
-    text = (
-        METAL
-        + """
+    text = """#include <metal_stdlib>
+using namespace metal;
 kernel void shift(texture2d<float> t [[texture(0)]], texture2d<float, access::write> u [[texture(1)]], sampler s [[sampler(0)]],
                   uint2 i [[thread_position_in_grid]])
 {
@@ -124,7 +120,6 @@ kernel void shift(texture2d<float> t [[texture(0)]], texture2d<float, access::wr
     u.write(i.y ? t.sample(own, float2(i.x + 1, 0)) : t.sample(s, float2((i.x + 1.5f) / 3, 0)), i);
 }
 """
-    )
     source, target = bytearray(b"\x00\x33\xff"), bytearray(6)
     textures = {
         ("texture", 0): metal.Texture("r8unorm", (3, 1, 1), 0, source),
@@ -137,9 +132,8 @@ kernel void shift(texture2d<float> t [[texture(0)]], texture2d<float, access::wr
 
 @pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
 def test_kernels_of_metal_share_a_source_and_their_threads_share_memory() -> None:
-    text = (
-        METAL
-        + """
+    text = """#include <metal_stdlib>
+using namespace metal;
 static float sum(float value, threadgroup float *scratch, uint i, uint threads)
 {
     scratch[i] = value;
@@ -159,7 +153,6 @@ kernel void halves(device const half *x [[buffer(0)]], device float *y [[buffer(
 }
 kernel void negative(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = -x[i]; }
 """
-    )
     numbers = np.array([1, -2, 0.5, 65504, 2**-24, 0, 2**-15, -(2**-24)], "float16")
     x, y = bytearray(numbers.tobytes()), bytearray(32)
     metal.compile_kernel(text, "halves")({("buffer", 0): x, ("buffer", 1): y}, (2, 1, 1), (4, 1, 1))
@@ -169,9 +162,8 @@ kernel void negative(device float *x [[buffer(0)]], uint i [[thread_position_in_
 
 @pytest.mark.skipif(bool(metal.missing()), reason=metal.missing())
 def test_threads_of_metal_that_shuffle_wait_for_their_simd_group_alone() -> None:
-    text = (
-        METAL
-        + """
+    text = """#include <metal_stdlib>
+using namespace metal;
 static half most(half value)
 {
     for (ushort delta = 16; delta > 0; delta /= 2)
@@ -191,7 +183,6 @@ kernel void sums(device half *x [[buffer(0)]], device long *n [[buffer(1)]], uin
     n[i] = min(max(n[i], (long)i), (long)40);
 }
 """
-    )
     x, n = np.arange(64, dtype="float16") % 32, np.full(64, 1 << 40)
     n[:48] = -1
     data, numbers = bytearray(x.tobytes()), bytearray(n.tobytes())
