@@ -157,7 +157,8 @@ class CheckedBarriers(Barriers):
             rows = self.rows.setdefault(number, np.zeros((len(self.alive), execution.warps_per_block), S64))
             if barrier is not None:
                 rows[barrier.arrived == 0] = 0
-            blocks, warps = np.unique(execution.warps_of(lanes), axis=1)
+            blocks, warps = execution.warps_of(lanes)
+            blocks, warps = np.divmod(np.unique(blocks * execution.warps_per_block + warps), execution.warps_per_block)
             np.maximum.at(rows, blocks, execution.know[blocks, warps])
             rows[blocks, warps] = now
         super().arrive(number, lanes, threads, block, release, value)
@@ -219,9 +220,9 @@ class CheckedExecution(Execution):
         """Return the time before which all accesses to a memory are in order with those of now."""
         return self.sanitizer.quiet if shadow.space == "global" else self.quiet_time
 
-    def warps_of(self, lanes: Lanes) -> Array:
+    def warps_of(self, lanes: Lanes) -> tuple[Array, Array]:
         """Return the block and the warp of each lane."""
-        return np.stack([lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5])
+        return lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
 
     # Bounds
 
