@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 from ptx_sources import ptx_of
 
-from devmod_simulators.ptx import Module, run_ptx
+from devmod_simulators.ptx import run_ptx
 
 AXPY = """extern "C" __global__ void k(float a, const float *x, float *y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -14,6 +15,7 @@ AXPY = """extern "C" __global__ void k(float a, const float *x, float *y, int n)
 
 def run_source(
     source: str, grid: int | tuple[int, ...], block: int | tuple[int, ...], args: list[Any], *options: str, name: str = "k", **launch: Any
-) -> Module:
-    """Compile a source and run its kernel `k`; arrays among the arguments change in place."""
-    return run_ptx(ptx_of(source, *options), name, grid, block, args, **launch)
+) -> Any:
+    """Compile a source and run its kernel `k`; arrays among the arguments change in place. Return the last one."""
+    run_ptx(ptx_of(source, *options), name, grid, block, args, **launch)
+    return next((each for each in reversed(args) if isinstance(each, np.ndarray) and each.ndim), None)

@@ -20,7 +20,7 @@ KERNEL = """extern "C" __global__ void twice(const float *x, float *y, int n)
         y[i] = x[i] * 2;
 }
 """
-BEGIN = """
+BEGIN = f"""
 import ctypes, sys
 import numpy as np
 from cuda.bindings import driver as cuda, nvrtc
@@ -35,6 +35,8 @@ def load(source, name):
     ptx = bytearray(check(nvrtc.nvrtcGetCUBINSize(program)))
     check(nvrtc.nvrtcGetCUBIN(program, ptx))
     return check(cuda.cuModuleGetFunction(check(cuda.cuModuleLoadData(bytes(ptx))), name))
+def twice():
+    return load({KERNEL!r}, b"twice")
 def launch(function, *values, grid=1, block=32, stream=0):
     kinds = tuple(ctypes.c_int if isinstance(value, int) else ctypes.c_void_p for value in values)
     check(cuda.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, (tuple(map(int, values)), kinds), 0))
@@ -51,7 +53,7 @@ def _built() -> None:
 
 def run(folder: Path, program: str, checks: str = "", *, exits: int = 1) -> str:
     """Run a program with checks and return the reports."""
-    (folder / "app.py").write_text(BEGIN + program)
+    (folder / "app.py").write_text(BEGIN + program + "\ncheck(cuda.cuCtxSynchronize())\n")
     words = [sys.executable, "-m", "devmod", "simulate", f"--sanitize={checks}" if checks else "--sanitize", "--", sys.executable, "app.py"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == exits, done.stderr
@@ -64,12 +66,11 @@ def line(program: str, mark: str) -> int:
 
 
 def test_a_write_out_of_bounds(tmp_path: Path) -> None:
-    program = f"""
-function = load({KERNEL!r}, b"twice")
+    program = """
 x = check(cuda.cuMemAlloc(4004))
 y = check(cuda.cuMemAlloc(4000))  # here
 check(cuda.cuMemsetD8(x, 0, 4004))
-launch(function, x, y, 1000, grid=4, block=256)
+launch(twice(), x, y, 1000, grid=4, block=256)
 check(cuda.cuCtxSynchronize())
 check(cuda.cuMemFree(x)), check(cuda.cuMemFree(y))
 """
@@ -82,13 +83,11 @@ check(cuda.cuMemFree(x)), check(cuda.cuMemFree(y))
 
 
 def test_memory_that_was_freed_and_memory_that_was_not(tmp_path: Path) -> None:
-    program = f"""
-function = load({KERNEL!r}, b"twice")
+    program = """
 x = check(cuda.cuMemAlloc(132))  # x
 y = check(cuda.cuMemAlloc(128))  # y
 check(cuda.cuMemFree(x))  # freed
-launch(function, x, y, 31)
-check(cuda.cuCtxSynchronize())
+launch(twice(), x, y, 31)
 """
     assert run(tmp_path, program, "all") == (
         "use after free (read): k.cu:5  y[i] = x[i] * 2;\n"
@@ -113,11 +112,9 @@ check(cuda.cuCtxSynchronize())
 )
 def test_values_that_the_host_wrote(tmp_path: Path, fill: str, found: str) -> None:
     program = f"""
-function = load({KERNEL!r}, b"twice")
 x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(128))
 {fill}
-launch(function, x, y, 31)
-check(cuda.cuCtxSynchronize())
+launch(twice(), x, y, 31)
 """
     text = run(tmp_path, program, "bounds,init", exits=int(bool(found)))
     assert found in text
@@ -166,10 +163,9 @@ def test_the_plugin_of_pytest(tmp_path: Path) -> None:
 
 
 def test_reports_in_a_file(tmp_path: Path) -> None:
-    program = f"""
-function = load({KERNEL!r}, b"twice")
+    program = """
 x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(128))
-launch(function, x, y, 32, block=64)
+launch(twice(), x, y, 32, block=64)
 check(cuda.cuCtxSynchronize())
 """
     (tmp_path / "app.py").write_text(BEGIN.replace("CUBIN", "PTX").replace("sm_90", "compute_90") + program)
@@ -211,11 +207,8 @@ def sync(stream):
     ("calls", "found"),
     [
         ("kernel(a); copy(b)", "race between streams (write and read)"),
-        (
-            "copy(a); kernel(b)",
-            "race between streams (read and write): a copy or a fill of app.py:29\n  byte 0 of 128, allocated at app.py:24; the kernel",
-        ),
-        ("kernel(a); kernel(b, value=2)", "y[0]; the kernel fill of app.py:18, in another stream, writes it"),
+        ("copy(a); kernel(b)", "(read and write): a copy or a fill of app.py:31\n  byte 0 of 128, allocated at app.py:26; the kernel"),
+        ("kernel(a); kernel(b, value=2)", "y[0]; the kernel fill of app.py:20, in another stream, writes it"),
         ("clear(a); kernel(b)", "race between streams (write and write)"),
         ("kernel(a); clear(b)", "race between streams (write and write)"),
         ("upload(a); kernel(b)", "race between streams (write and write)"),
@@ -242,7 +235,7 @@ def sync(stream):
     ],
 )
 def test_streams(tmp_path: Path, calls: str, found: str) -> None:
-    program = f"FLAGS = 1\n{STREAMS}\nclear(0); clear(0, z); check(cuda.cuCtxSynchronize())\n{calls}\ncheck(cuda.cuCtxSynchronize())\n"
+    program = f"FLAGS = 1\n{STREAMS}\nclear(0); clear(0, z); check(cuda.cuCtxSynchronize())\n{calls}\n"
     text = run(tmp_path, program, "race", exits=int(bool(found)))
     assert found in text
     assert ("race between streams" in text) == bool(found)

@@ -48,8 +48,7 @@ def switch(x: int) -> int:
 
 def test_a_switch_in_a_loop_with_early_returns() -> None:
     x = np.random.default_rng(1).integers(0, 1000, 512).astype(np.int32)
-    out = np.zeros_like(x)
-    run_source(SWITCH, 1, 512, [x, out])
+    out = run_source(SWITCH, 1, 512, [x, np.zeros_like(x)])
     np.testing.assert_array_equal(out, [switch(int(each)) for each in x])
 
 
@@ -86,8 +85,7 @@ def nested(x: Any, i: int) -> int:
 
 def test_nested_loops_that_lanes_leave_at_different_places() -> None:
     x = np.random.default_rng(2).integers(0, 100, 2048).astype(np.int32)
-    out = np.zeros_like(x)
-    run_source(NESTED, 16, 128, [x, out, len(x)])
+    out = run_source(NESTED, 16, 128, [x, np.zeros_like(x), len(x)])
     numbers = x.tolist()
     np.testing.assert_array_equal(out, [nested(numbers, i) for i in range(len(x))])
 
@@ -112,8 +110,7 @@ def test_a_barrier_in_a_loop_orders_all_steps() -> None:
         }
         o[blockIdx.x * 96 + i] = mine[i];
     }"""
-    out = np.zeros((3, 96), np.int32)
-    run_source(source, 3, 96, [out, 20])
+    out = run_source(source, 3, 96, [np.zeros((3, 96), np.int32), 20])
     expected = np.arange(96)
     for k in range(20):
         expected = np.roll(expected, -1) + np.arange(96) % 2 * k
@@ -128,8 +125,7 @@ def test_threads_that_have_returned_are_not_missing_at_a_barrier() -> None:
         __syncthreads();
         o[threadIdx.x] = s[63 - threadIdx.x] + __syncthreads_count(threadIdx.x % 3 == 0);
     }"""
-    out = np.zeros(64, np.int32)
-    run_source(source, 1, 64, [out])
+    out = run_source(source, 1, 64, [np.zeros(64, np.int32)])
     np.testing.assert_array_equal(out[:40], 63 - np.arange(40) + 14)
     assert not out[40:].any()
 
@@ -140,8 +136,7 @@ def test_reductions_over_a_block() -> None:
         o[blockIdx.x * blockDim.x + threadIdx.x] = __syncthreads_count(v > 5) * 4 + __syncthreads_or(v > 98) * 2 + __syncthreads_and(v > 0);
     }"""
     x = np.random.default_rng(3).integers(0, 100, (8, 70)).astype(np.int32)
-    out = np.zeros_like(x)
-    run_source(source, 8, 70, [x, out])
+    out = run_source(source, 8, 70, [x, np.zeros_like(x)])
     expected = (x > 5).sum(1) * 4 + (x > 98).any(1) * 2 + (x > 0).all(1)
     np.testing.assert_array_equal(out, np.repeat(expected[:, None], 70, 1))
 
@@ -157,8 +152,7 @@ def test_named_barriers_between_a_producer_and_consumers() -> None:
             o[threadIdx.x - 32] = s[63 - threadIdx.x];
         }
     }"""
-    out = np.zeros(32, np.int32)
-    run_source(source, 1, 64, [out])
+    out = run_source(source, 1, 64, [np.zeros(32, np.int32)])
     np.testing.assert_array_equal(out, (31 - np.arange(32)) * 49)
 
 
@@ -176,8 +170,7 @@ def test_calls_recursion_function_pointers_and_virtual_functions() -> None:
         if (n > 100) p = 0;
         o[i] = p->f(i) + table[(i >> 1) & 1](i) * 1000 + fib(i % 10) * 1000000;
     }"""
-    out = np.zeros(64, np.int32)
-    run_source(source, 1, 64, [out, 3])
+    out = run_source(source, 1, 64, [np.zeros(64, np.int32), 3])
     fibonacci = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]
     expected = [(i * 2 if i & 1 else i + 1) + (i - 10 if i >> 1 & 1 else i + 10) * 1000 + fibonacci[i % 10] * 1000000 for i in range(64)]
     np.testing.assert_array_equal(out, expected)
@@ -192,8 +185,7 @@ def test_structs_by_value_go_through_calls() -> None:
     }"""
     value = np.zeros((), np.dtype([("a", "i4"), ("b", "f8"), ("c", "f4", 3)], align=True))
     value["a"], value["b"], value["c"] = 3, 0.5, (1, 2, 3)
-    out = np.zeros(64)
-    run_source(source, 1, 64, [out, value])
+    out = run_source(source, 1, 64, [np.zeros(64), value])
     for i in range(64):
         a, b, c = 3, 0.5, [1, 2, 3]
         for by in [i] if i % 2 else [5, 1]:
@@ -211,8 +203,7 @@ def test_a_lock_that_threads_of_one_warp_hold_in_turn() -> None:
             atomicExch(&mutex, 0);
         }
     }"""
-    count = np.zeros(1, np.int32)
-    run_source(source, 2, 32, [count])
+    count = run_source(source, 2, 32, [np.zeros(1, np.int32)])
     assert count[0] == 128
 
 
@@ -225,8 +216,7 @@ def test_blocks_wait_for_blocks_before_them() -> None:
         __syncthreads();
         if (threadIdx.x == 0) flag = blockIdx.x + 1;
     }"""
-    out = np.zeros((20, 32), np.int32)
-    run_source(source, 20, 32, [out])
+    out = run_source(source, 20, 32, [np.zeros((20, 32), np.int32)])
     np.testing.assert_array_equal(out, np.repeat(np.arange(20)[:, None], 32, 1))
 
 
@@ -236,8 +226,7 @@ def test_warp_barriers_in_two_branches_wait_for_each_other() -> None:
         if (threadIdx.x < 16) { s[threadIdx.x] = threadIdx.x; __syncwarp(); o[threadIdx.x] = s[threadIdx.x + 16]; }
         else { s[threadIdx.x] = threadIdx.x * 2; __syncwarp(); o[threadIdx.x] = s[threadIdx.x - 16]; }
     }"""
-    out = np.zeros(32, np.int32)
-    run_source(source, 1, 32, [out])
+    out = run_source(source, 1, 32, [np.zeros(32, np.int32)])
     np.testing.assert_array_equal(out, [*(2 * np.arange(16, 32)), *range(16)])
 
 
@@ -301,8 +290,7 @@ def test_an_unknown_instruction_is_an_error_with_its_line() -> None:
 def test_a_kernel_of_more_lanes_than_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "LANES", 100)
     source = 'extern "C" __global__ void k(int *o) { o[blockIdx.x * blockDim.x + threadIdx.x] = (blockIdx.z * gridDim.y + blockIdx.y) * 1000 + threadIdx.x + blockIdx.x; }'
-    out = np.zeros(7 * 32, np.int32)
-    run_source(source, 7, 32, [out])
+    out = run_source(source, 7, 32, [np.zeros(7 * 32, np.int32)])
     np.testing.assert_array_equal(out, [thread + block for block in range(7) for thread in range(32)])
 
 
@@ -312,7 +300,6 @@ def test_indices_of_three_dimensions() -> None:
         int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
         o[block * blockDim.x * blockDim.y * blockDim.z + thread] = blockIdx.x + 10 * blockIdx.y + 100 * blockIdx.z + 1000 * threadIdx.x + 10000 * threadIdx.y + 100000 * threadIdx.z;
     }"""
-    out = np.zeros((4, 3, 2, 5, 3, 2), np.int32)
-    run_source(source, (2, 3, 4), (2, 3, 5), [out])
+    out = run_source(source, (2, 3, 4), (2, 3, 5), [np.zeros((4, 3, 2, 5, 3, 2), np.int32)])
     z, y, x, c, b, a = np.indices(out.shape)
     np.testing.assert_array_equal(out, x + 10 * y + 100 * z + 1000 * a + 10000 * b + 100000 * c)

@@ -12,31 +12,9 @@ import pytest
 from ptx_snippets import numpy_type, run_snippet
 
 SPECIAL = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -2.5,
-    1.5,
-    2.5,
-    3.5,
-    math.inf,
-    -math.inf,
-    math.nan,
-    65504.0,
-    1e-40,
-    -1e-40,
-    3e38,
-    1e-7,
-    255.5,
-    -0.3,
-    1e10,
-    4e9,
-    -4e9,
-    1e19,
-    2e19,
-]
+    0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1.5, 2.5, 3.5, math.inf, -math.inf, math.nan,
+    65504.0, 1e-40, -1e-40, 3e38, 1e-7, 255.5, -0.3, 1e10, 4e9, -4e9, 1e19, 2e19,
+]  # fmt: skip
 Array = np.ndarray[Any, np.dtype[Any]]
 
 

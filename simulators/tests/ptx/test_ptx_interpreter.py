@@ -51,15 +51,13 @@ def test_axpy_leaves_the_elements_past_n_alone(random: np.random.Generator) -> N
 @pytest.mark.parametrize("blocks", [1, 7, 1024])
 def test_a_reduction_in_shared_memory_with_an_atomic_sum(random: np.random.Generator, blocks: int) -> None:
     x = random.random(1 << 18, np.float32)
-    out = np.zeros(1, np.float32)
-    run_source(REDUCTION, blocks, 256, [x, out, len(x)])
+    out = run_source(REDUCTION, blocks, 256, [x, np.zeros(1, np.float32), len(x)])
     np.testing.assert_allclose(out[0], x.sum(dtype=np.float64), rtol=1e-5)
 
 
 def test_a_tiled_product_of_matrices(random: np.random.Generator) -> None:
     a, b = random.random((2, 64, 64), np.float32)
-    c = np.zeros_like(a)
-    run_source(MATMUL, (4, 4), (16, 16), [a, b, c, 64])
+    c = run_source(MATMUL, (4, 4), (16, 16), [a, b, np.zeros_like(a), 64])
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 

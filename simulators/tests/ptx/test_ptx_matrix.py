@@ -81,8 +81,7 @@ extern "C" __global__ void k(const half *a, const half *b, float *d) {
 def test_mma_of_matrices_that_ldmatrix_loads(transposed: int) -> None:
     random = np.random.default_rng(2)
     a, b = random.integers(-9, 9, (16, 16)).astype(np.float16), random.integers(-9, 9, (16, 8)).astype(np.float16)
-    d = np.zeros((16, 8), np.float32)
-    run_source(f"#define TRANS {transposed}\n" + LDMATRIX, 1, 32, [a, b, d])
+    d = run_source(f"#define TRANS {transposed}\n" + LDMATRIX, 1, 32, [a, b, np.zeros((16, 8), np.float32)])
     np.testing.assert_array_equal(d, a.astype(np.float32) @ b.astype(np.float32) + 1)
 
 
@@ -120,8 +119,7 @@ def test_mma_of_other_types(kinds: str, shape: tuple[int, int, int], count: int,
     inputs = ", ".join([f'"r"(x[{number}])' for number in range(count)] + [f'"r"(y[{number}])' for number in range(count // 2)])
     source = MMA.replace("COUNT", str(count)).replace("SHAPE", f"m{m}n{n}k{k}").replace("KINDS", kinds).replace("INPUTS", inputs)
     source = source.replace("{X}", "{" + ",".join(names[:count]) + "}").replace("{Y}", "{" + ",".join(names[count:]) + "}")
-    d = np.zeros((2, 32, 4), np.int32 if kinds.startswith("s32") else np.float32)
-    run_source(source, 1, 64, [left, right, d])
+    d = run_source(source, 1, 64, [left, right, np.zeros((2, 32, 4), np.int32 if kinds.startswith("s32") else np.float32)])
     expected = a.astype(np.float64) @ b.astype(np.float64)
     for lane in range(32):
         for number in range(4):

@@ -40,8 +40,7 @@ def test_an_illegal_access_names_the_access_and_the_thread(body: str, name: str,
 def test_an_address_in_the_gap_between_two_allocations() -> None:
     x, y = np.zeros(100, np.int32), np.zeros(100, np.int32)
     source = 'extern "C" __global__ void k(int *x, int *y) { x[threadIdx.x * 30] = y[threadIdx.x * 40]; }'
-    name, text = error_of(source, [x, y])
-    assert (name, text) == (
+    assert error_of(source, [x, y]) == (
         "CUDA_ERROR_ILLEGAL_ADDRESS",
         "read of 4 bytes at global address 0x700000005e0 is out of bounds, kernel k, block (0, 0, 0), thread (3, 0, 0)",
     )
@@ -49,11 +48,9 @@ def test_an_address_in_the_gap_between_two_allocations() -> None:
 
 def test_dynamic_shared_memory_has_the_size_of_the_launch() -> None:
     source = 'extern "C" __global__ void k(int *o) { extern __shared__ int s[]; s[threadIdx.x] = 1; o[threadIdx.x] = s[threadIdx.x]; }'
-    out = np.zeros(4, np.int32)
-    run_source(source, 1, 4, [out], shared_memory=16)
+    out = run_source(source, 1, 4, [np.zeros(4, np.int32)], shared_memory=16)
     assert (out == 1).all()
-    name, text = error_of(source, [out], shared_memory=12)
-    assert (name, text) == (
+    assert error_of(source, [out], shared_memory=12) == (
         "CUDA_ERROR_ILLEGAL_ADDRESS",
         "write of 4 bytes at shared address 0xc is out of bounds, kernel k, block (0, 0, 0), thread (3, 0, 0)",
     )
@@ -71,8 +68,7 @@ def test_generic_addresses_of_several_spaces_in_one_instruction() -> None:
         __syncthreads();
         o[threadIdx.x] = v * 10 + __isGlobal(p) + 2 * __isShared(p) + 4 * __isLocal(p);
     }"""
-    out = np.full(9, 50, np.int32)
-    run_source(source, 1, 8, [out, 7])
+    out = run_source(source, 1, 8, [np.full(9, 50, np.int32), 7])
     np.testing.assert_array_equal(out[:8], np.array([501, 72, 94])[np.arange(8) % 3])
 
 

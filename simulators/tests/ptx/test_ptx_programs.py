@@ -67,8 +67,7 @@ def random() -> np.random.Generator:
 
 def test_a_softmax_of_rows(random: np.random.Generator) -> None:
     x = random.normal(size=(64, 500)).astype(np.float32)
-    y = np.zeros_like(x)
-    run_source(SOFTMAX, 64, 128, [x, y, 500], shared_memory=16)
+    y = run_source(SOFTMAX, 64, 128, [x, np.zeros_like(x), 500], shared_memory=16)
     expected = np.exp(x - x.max(1, keepdims=True))
     np.testing.assert_allclose(y, expected / expected.sum(1, keepdims=True), rtol=1e-5)
 
@@ -76,8 +75,7 @@ def test_a_softmax_of_rows(random: np.random.Generator) -> None:
 def test_a_blur_of_an_image_whose_size_is_no_multiple_of_the_blocks(random: np.random.Generator) -> None:
     w, h = 100, 77
     x = random.random((h, w), np.float32)
-    y = np.zeros_like(x)
-    run_source(BLUR, (7, 5), (16, 16), [x, y, w, h])
+    y = run_source(BLUR, (7, 5), (16, 16), [x, np.zeros_like(x), w, h])
     wide, ones = np.pad(x, 2), np.pad(np.ones_like(x), 2)
     total, count = (sum(each[a : a + h, b : b + w] for a in range(5) for b in range(5)) for each in (wide, ones))
     np.testing.assert_allclose(y, total / count, rtol=1e-5)
@@ -85,8 +83,7 @@ def test_a_blur_of_an_image_whose_size_is_no_multiple_of_the_blocks(random: np.r
 
 def test_mandelbrot() -> None:
     w, h, limit = 96, 64, 100
-    out = np.zeros((h, w), np.int32)
-    run_source(MANDELBROT, (6, 4), (16, 16), [out, w, h, limit], "--fmad=false")
+    out = run_source(MANDELBROT, (6, 4), (16, 16), [np.zeros((h, w), np.int32), w, h, limit], "--fmad=false")
     a, b = (-2 + 3 * np.arange(w) / w)[None, :], (-1.5 + 3 * np.arange(h) / h)[:, None]
     x, y, n = np.zeros((h, w)), np.zeros((h, w)), np.zeros((h, w), np.int32)
     for _ in range(limit):
@@ -116,8 +113,7 @@ def test_functions_of_numbers(kind: str) -> None:
     dtype = np.float32 if kind == "float" else np.float64
     # Multiples of 1/64 are exact in float32, with 100000 times them.
     x = (np.random.default_rng(12).integers(7, 320, 64) / 64).astype(dtype)
-    out = np.zeros((len(FUNCTIONS), 64), dtype)
-    run_source(source, 1, 64, [x, out, 64])
+    out = run_source(source, 1, 64, [x, np.zeros((len(FUNCTIONS), 64), dtype), 64])
     for row, (text, oracle) in zip(out, FUNCTIONS.items(), strict=True):
         expected = oracle(x.astype(np.float64))
         np.testing.assert_allclose(
@@ -132,8 +128,7 @@ def test_fast_math() -> None:
             + __frcp_rn(x) + __fadd_rz(x, 1e-8f) + __fmul_ru(x, 1.25f) + cosf(x) / x;
     }"""
     a = (np.random.default_rng(13).random(64) * 3 + 1.25).astype(np.float32)
-    out = np.zeros_like(a)
-    run_source(source, 1, 64, [a, out], "--use_fast_math")
+    out = run_source(source, 1, 64, [a, np.zeros_like(a)], "--use_fast_math")
     x = a.astype(np.float64)
     expected = (
         np.sin(x) + np.exp(x) / np.log(x) + np.sqrt(x) * x**2.25 + np.tanh(x) + 1 / np.sqrt(x) + 1 + 1 / x + x + x * 1.25 + np.cos(x) / x
@@ -183,8 +178,7 @@ def test_integers_of_64_and_128_bits() -> None:
     a = random.integers(-(2**63), 2**63 - 1, 64)
     b = random.integers(-(2**63), 2**63 - 1, 64) >> random.integers(0, 40, 64)
     b[b == 0] = 3
-    out = np.zeros((7, 64), np.int64)
-    run_source(source, 1, 64, [a, b, out, 64], "--device-int128")
+    out = run_source(source, 1, 64, [a, b, np.zeros((7, 64), np.int64), 64], "--device-int128")
 
     def wrap(number: int) -> int:
         return (number + 2**63) % 2**64 - 2**63
@@ -217,8 +211,7 @@ def test_variables_of_the_module_have_initial_values() -> None:
         int i = threadIdx.x;
         o[i] = scale[i % 3] + table[i % 2][i % 3] * 10 + names[i % 2][1] * 1000 + atomicAdd(pointer, 0) * 1000000;
     }"""
-    out = np.zeros(32, np.float32)
-    run_source(source, 1, 32, [out])
+    out = run_source(source, 1, 32, [np.zeros(32, np.float32)])
     i = np.arange(32)
     table = np.array([[1, 2, 3], [4, 5, 6]])
     np.testing.assert_array_equal(
@@ -243,8 +236,7 @@ def test_memory_that_a_kernel_allocates() -> None:
         free(p);
         delete[] q;
     }"""
-    out = np.zeros(64, np.int32)
-    run_source(source, 1, 64, [out])
+    out = run_source(source, 1, 64, [np.zeros(64, np.int32)])
     np.testing.assert_array_equal(out, np.arange(64) * 2 + 2)
 
 
@@ -261,8 +253,7 @@ def test_local_arrays_and_structs_with_indices_of_run_time() -> None:
         o[threadIdx.x] = s;
     }"""
     p = np.arange(3, 13, dtype=np.int32)
-    out = np.zeros(32, np.int32)
-    run_source(source, 1, 32, [out, p.tobytes()])
+    out = run_source(source, 1, 32, [np.zeros(32, np.int32), p.tobytes()])
     for t in range(32):
         r = np.concatenate([[0, 0], p[:4], [0] * 4])
         r[t % 10] += 5
@@ -274,8 +265,7 @@ def test_kernels_of_tvm(random: np.random.Generator, name: str, grid: Any, block
     root = devmod.interop.tvm.load_imports((VECTORS / f"{name}.cuda.tvmimports").read_bytes())
     source = root.imports[0].inspect_source()
     a, b = random.random((2, 1024) if name == "vadd" else (2, 64, 64), np.float32)
-    c = np.zeros_like(a)
-    run_source(source, grid, block, [a, b, c], name=f"{name}_kernel")
+    c = run_source(source, grid, block, [a, b, np.zeros_like(a)], name=f"{name}_kernel")
     np.testing.assert_allclose(c, a + b if name == "vadd" else a @ b, rtol=1e-5)
 
 
@@ -315,8 +305,7 @@ def test_a_kernel_for_a_debugger(random: np.random.Generator, option: str) -> No
         }
     }"""
     x = random.random(64, np.float32)
-    y = np.zeros_like(x)
-    run_source(source, 1, 64, [x, y, 64], option)
+    y = run_source(source, 1, 64, [x, np.zeros_like(x), 64], option)
     i = np.arange(64)
     after = np.roll(x, -1)
     total = np.array([x[: number % 5].sum() for number in i])

@@ -24,8 +24,7 @@ def test_shuffles(numbers: np.ndarray) -> None:
         o[3 * n + i] = __shfl_xor_sync(~0u, v, 9);
         o[4 * n + i] = __shfl_sync(~0u, v, i * 7);
     }"""
-    out = np.zeros((5, 96), np.int32)
-    run_source(source, 1, 96, [numbers, out])
+    out = run_source(source, 1, 96, [numbers, np.zeros((5, 96), np.int32)])
     lane, warp = np.arange(96) % 32, np.arange(96) // 32 * 32
     np.testing.assert_array_equal(out[0], numbers[np.arange(96) // 8 * 8 + 5])
     np.testing.assert_array_equal(out[1], numbers[np.arange(96) - np.where(lane % 16 >= 3, 3, 0)])
@@ -40,8 +39,7 @@ def test_shuffles_tell_whether_the_source_is_in_range() -> None:
         asm volatile("{.reg .pred q; shfl.sync.up.b32 %0|q, %2, 4, 0x0, -1; selp.s32 %1, 1, 0, q;}" : "=r"(v), "=r"(p) : "r"(threadIdx.x));
         o[threadIdx.x] = v * 10 + p;
     }"""
-    out = np.zeros(32, np.int32)
-    run_source(source, 1, 32, [out])
+    out = run_source(source, 1, 32, [np.zeros(32, np.int32)])
     np.testing.assert_array_equal(out, [i * 10 if i < 4 else (i - 4) * 10 + 1 for i in range(32)])
 
 
@@ -58,8 +56,7 @@ def test_votes_and_matches(numbers: np.ndarray) -> None:
         o[7 * n + i] = __reduce_max_sync(~0u, v);
         if (v & 1) o[8 * n + i] = __activemask();
     }"""
-    out = np.zeros((9, 96), np.uint32)
-    run_source(source, 1, 96, [numbers, out])
+    out = run_source(source, 1, 96, [numbers, np.zeros((9, 96), np.uint32)])
     warps = numbers.reshape(3, 32)
 
     def bits(flags: np.ndarray) -> np.ndarray:
@@ -90,8 +87,7 @@ def test_a_warp_reduction_of_a_partial_warp() -> None:
         }
         __syncthreads();
     }"""
-    out = np.zeros(128, np.int32)
-    run_source(source, 1, 100, [out])
+    out = run_source(source, 1, 100, [np.zeros(128, np.int32)])
     assert out[0] == sum(range(32))
 
 
@@ -103,8 +99,7 @@ def test_lanes_wait_for_those_of_their_mask() -> None:
         for (int i = 0; i < (upper ? 3 : 5); i++) v = __shfl_sync(mask, v, mine + 1, 16) + (mine % 4 == 0 ? i : 0);
         o[threadIdx.x] = v;
     }"""
-    out = np.zeros(32, np.int32)
-    run_source(source, 1, 32, [out, 1])
+    out = run_source(source, 1, 32, [np.zeros(32, np.int32), 1])
     expected = []
     for upper in (0, 1):
         values = [16 * upper + mine for mine in range(16)]
@@ -191,8 +186,7 @@ def test_compare_and_swap_loops() -> None:
         unsigned long long *p = (unsigned long long *)(sum + threadIdx.x % 4), old = *p, seen;
         do { seen = old; old = atomicCAS(p, seen, __double_as_longlong(1.5 + __longlong_as_double(seen))); } while (seen != old);
     }"""
-    total = np.zeros(4)
-    run_source(source, 4, 64, [total])
+    total = run_source(source, 4, 64, [np.zeros(4)])
     assert (total == 96).all()
 
 
@@ -206,8 +200,7 @@ def test_a_histogram_in_shared_memory() -> None:
         atomicAdd(&h[threadIdx.x], s[threadIdx.x]);
     }"""
     x = np.random.default_rng(5).integers(0, 256, 50000).astype(np.uint8)
-    histogram = np.zeros(256, np.int32)
-    run_source(source, 8, 256, [x, histogram, len(x)])
+    histogram = run_source(source, 8, 256, [x, np.zeros(256, np.int32), len(x)])
     np.testing.assert_array_equal(histogram, np.bincount(x, minlength=256))
 
 
@@ -267,8 +260,7 @@ def test_a_cluster_reads_the_shared_memory_of_its_blocks() -> None:
         o[block * 32 + threadIdx.x] = p[31 - threadIdx.x];
         cluster.sync();
     }"""
-    out = np.zeros((4, 4, 32), np.int32)
-    run_source(source, (4, 4), 32, [out], cluster=(2, 2))
+    out = run_source(source, (4, 4), 32, [np.zeros((4, 4, 32), np.int32)], cluster=(2, 2))
     for y, x in np.ndindex(4, 4):
         rank = (y % 2 * 2 + x % 2 + 1) % 4
         other = (y // 2 * 2 + rank // 2) * 4 + x // 2 * 2 + rank % 2
@@ -291,8 +283,7 @@ def test_barriers_in_shared_memory() -> None:
         b.arrive_and_wait();
         o[blockIdx.x * 64 + threadIdx.x] = s[(threadIdx.x + 1) % 64];
     }""".replace("std::move", "cuda::std::move")
-    out = np.zeros((3, 64), np.int32)
-    run_source(source, 3, 64, [out])
+    out = run_source(source, 3, 64, [np.zeros((3, 64), np.int32)])
     np.testing.assert_array_equal(out, np.tile(2 * (63 - (np.arange(64) + 1) % 64), (3, 1)))
 
 

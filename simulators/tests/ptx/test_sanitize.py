@@ -8,59 +8,78 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from checked_sources import CHECKS, Freed, new, reports_of
+from ptx_sources import ptx_of
 
-HERE = Path(__file__).resolve().parent
-ARRAYS = {
-    "f": lambda count: np.arange(count, dtype=np.float32),
-    "i": lambda count: np.arange(count, dtype=np.int32),
-    "z": lambda count: np.zeros(count, np.int32),
-    "b": lambda count: np.arange(count).astype(np.uint8),
-    "n": new,
-    "m": lambda count: new(count, np.int32),
-    "p": np.uint64,
-    "F": lambda count: np.zeros(count, np.float32).view(Freed),
-}
+from devmod_simulators.ptx import Launch, Machine, PtxError, Report, Sanitizer, launch_with_checks
+from devmod_simulators.ptx.machine import parameter_block, triple
+
+CHECKS = frozenset({"bounds", "align", "free", "race", "sync", "init"})
+#: Arrays by the letter before their length: numbers from 0 on and zeros, memory that nothing writes (n, m), memory that is freed (F).
+TYPES = {"f": "f4", "i": "i4", "z": "i4", "b": "u1", "n": "f4", "m": "i4", "F": "f4"}
 
 
 class Case(NamedTuple):
-    """A program: `@ checks and a title | grid and block | arguments | what a report has`, and its source."""
+    """A program of sanitize.cu: `@ checks fault / innocent | grid and block | parameters with their values | what a report has`.
 
-    title: str
+    Lines that only the fault has end with "//wrong", those that only the innocent has with "//right". A report is at a line with "!" there,
+    or, with "~", at any line. The lines of the kernel are behind the last one without an indent. They have `i`, the thread, and `at`, its
+    place in the grid.
+    """
+
+    checks: set[str]
     shape: list[Any]
-    arguments: list[Any]
+    parameters: list[list[str]]
     expected: list[str]
     source: str
 
-    @property
-    def checks(self) -> frozenset[str]:
-        return CHECKS | set(self.title.split(" ")[0].split(","))
-
-    def reports(self) -> list[Any]:
+    def reports(self) -> list[Report]:
         """Run the program and return the reports."""
-        options = dict(text.split("=") for text in self.expected if "=" in text and " " not in text)
-        return reports_of(
-            self.source.replace("__global__ void k(", 'extern "C" __global__ void k('), *self.shape, self.arguments,
-            self.checks, shared=int(options.get("shared", 0)), cooperative="cooperative" in options,
-        )  # fmt: skip
+        machine = Machine(1 << 24)
+        text = ptx_of(self.source, "-lineinfo") + "\n//| kernel.cu:\n" + "".join(f"//| {line}\n" for line in self.source.splitlines())
+        module = machine.load(text)
+        sanitizer, values = Sanitizer(machine.arena), []
+        for variable, (start, size) in zip(module.globals, machine.ranges, strict=True):
+            sanitizer.allocated(start, size, variable.name, True)
+        for number, (_, value) in enumerate(self.parameters, 1):
+            kind, length = value[0], value[1:]
+            values.append(int(value.lstrip("p")) if kind not in TYPES else machine.allocate(int(length) * int(TYPES[kind][1])))
+            if kind in TYPES:
+                array = (np.arange if kind in "fib" else np.zeros)(int(length)).astype(TYPES[kind])
+                machine.write(values[-1], array)
+                sanitizer.allocated(values[-1], array.nbytes, f"app.py:{number}", kind not in "nm")
+            if kind == "F":
+                sanitizer.released(values[-1], f"app.py:{number + 100}")
+                machine.ranges.pop()
+        options = dict(text.split("=") for text in self.expected if re.fullmatch(r"\w+=\d+", text))
+        block = parameter_block(module.program("k"), values)
+        launch = Launch(*map(triple, self.shape), block, int(options.get("shared", 0)), cooperative="cooperative" in options)
+        try:
+            return launch_with_checks(sanitizer, module, "k", launch, CHECKS | self.checks, sorted(machine.ranges))
+        except PtxError:
+            if not sanitizer.reports:
+                raise
+            return list(sanitizer.reports.values())
 
 
-def argument(text: str) -> Any:
-    if text[0].isalpha():
-        return ARRAYS[text[0]](int(text[1:]))
-    return float(text) if "." in text else int(text)
-
-
-def cases(name: str) -> list[Any]:
-    """Return the programs of a file."""
+def cases(is_fault: bool) -> list[Any]:
+    """Return the faults or the innocents."""
     result = []
-    for part in re.split(r"^@ ", (HERE / name).read_text(), flags=re.MULTILINE)[1:]:
-        head, _, source = part.partition("\n")
-        title, shape, arguments, expected = (*(each.strip() for each in head.split("|")), "", "")[:4]
+    for part in re.split(r"^@ ", Path(__file__).with_name("sanitize.cu").read_text(), flags=re.MULTILINE)[1:]:
+        head, *lines = part.splitlines()
+        titles, shape, parameters, *expected = (each.strip() for each in head.split("|"))
+        fault, _, innocent = titles.partition("/")
+        checks, _, fault = fault.partition(" ")
+        title, other = (fault, "//right") if is_fault else (innocent, "//wrong")
+        if not title.strip():
+            continue
+        named = [each.split(" = ") for each in parameters.split(", ")]
+        lines = ["" if other in line else line for line in lines]
+        first = max((number for number, line in enumerate(lines, 1) if line[:1].strip()), default=0)
+        head = f'extern "C" __global__ void k({", ".join(name for name, _ in named)}) {{ int i = threadIdx.x, at = blockIdx.x * blockDim.x + i;'
+        source = "\n".join([*lines[:first], head, *lines[first:], "}"])
         sizes = [tuple(map(int, each.split(","))) for each in shape.split()]
-        result.append(
-            pytest.param(Case(title, sizes, arguments.split(), [each.strip() for each in expected.split(" ; ") if each], source), id=title)
-        )
+        case = Case(set(filter(None, checks.split(","))), sizes, named, "".join(expected).split(" ; "), source)
+        result.append(pytest.param(case, id=f"{checks} {title.strip()}" if is_fault else title.strip()))
     return result
 
 
@@ -70,25 +89,22 @@ def cases(name: str) -> list[Any]:
     "race a missing barrier", "race a missing second barrier in a loop", "race a histogram in global memory",
     "sync a barrier in a branch of threads", "sync a shuffle in a branch", "init a branch",
 )  # fmt: skip
-@pytest.mark.parametrize("case", cases("faults.cu"))
+@pytest.mark.parametrize("case", cases(True))
 def test_a_fault_is_found(case: Case) -> None:
-    case = case._replace(arguments=[argument(text) for text in case.arguments])
     reports = case.reports()
-    lines = {number for number, line in enumerate(case.source.splitlines(), 1) if "//!" in line or "//~" in line}
-    words = [text for text in case.expected if "=" not in text or " " in text]
+    lines = [f"kernel.cu:{number} " for number, line in enumerate(case.source.splitlines(), 1) if re.search("//.*[!~]", line)]
+    words = [text for text in case.expected if not re.fullmatch(r"\w+=\d+", text)]
     texts = [report.text for report in reports]
     assert any(all(word in text for word in words) for text in texts), texts
-    inside = [report for report in reports if "//~" in case.source or int(report.source.split(":")[1].split(" ")[0]) in lines]
-    assert inside, texts
-    assert {report.check for report in reports} <= set(case.title.split(" ")[0].split(",")), texts
+    assert any(report.source.startswith(line) or "//~" in case.source for report in reports for line in lines), texts
+    assert {report.check for report in reports} <= case.checks, texts
 
 
 @pytest.mark.volume_but(
-    "- one of two arrays by a condition", "- a barrier", "- two buffers in a loop", "- an early exit before a barrier",
-    "- named barriers, producer and consumer", "- a reduction with shuffles", "- the last block", "- a padded struct",
-    "- the chosen of two values", "- a tile beyond the edge", "- an early exit before a shuffle",
+    "one of two arrays by a condition", "a barrier", "two buffers in a loop", "an early exit before a barrier",
+    "named barriers, producer and consumer", "a reduction with shuffles", "the last block", "a padded struct",
+    "the chosen of two values", "a tile beyond the edge", "an early exit before a shuffle",
 )  # fmt: skip
-@pytest.mark.parametrize("case", cases("innocents.cu"))
+@pytest.mark.parametrize("case", cases(False))
 def test_no_innocent_is_accused(case: Case) -> None:
-    case = case._replace(arguments=[argument(text) for text in case.arguments])
     assert [report.text for report in case.reports()] == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import struct
 import traceback
-from collections.abc import Callable
 
 REQUESTS, RESPONSES, ARENA = 3, 4, 5
-LOAD, PLACE, UNLOAD, LAUNCH, NOTES = 1, 2, 3, 4, 5
+#: The methods of a worker for the requests, by their numbers from 1 on.
+REQUEST_NAMES = ("load", "place", "unload", "launch", "notes")
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN, hipErrorUnknown
 
 
@@ -65,11 +65,11 @@ def frame(status: int, message: str, fields: bytes = b"") -> bytes:
     return struct.pack("<I", len(body)) + body
 
 
-def answer(request: bytes, operations: dict[int, Callable[[Fields], bytes]]) -> bytes:
+def answer(request: bytes, worker: object) -> bytes:
     """Return the response to a request."""
     try:
         fields = Fields(request)
-        return frame(0, "", operations[fields.u32()](fields))
+        return frame(0, "", getattr(worker, REQUEST_NAMES[fields.u32() - 1])(fields))
     except Failure as error:
         return frame(error.code, error.text, error.fields)
     except Exception:  # noqa: BLE001  # the driver turns every one into an error of its API
@@ -85,10 +85,10 @@ def read(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def serve(operations: dict[int, Callable[[Fields], bytes]]) -> None:
-    """Answer requests until the pipe ends."""
+def serve(worker: object) -> None:
+    """Answer requests with the methods of a worker until the pipe ends."""
     while len(head := read(REQUESTS, 4)) == 4:
-        data = answer(read(REQUESTS, *struct.unpack("<I", head)), operations)
+        data = answer(read(REQUESTS, *struct.unpack("<I", head)), worker)
         try:
             while data:
                 data = data[os.write(RESPONSES, data) :]

@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .lanes import Lanes
 from .ptx_types import S64, Array
 
 if TYPE_CHECKING:
     from .execution import Execution
-    from .lanes import Lanes
     from .program import Block
 
-Release = Callable[["Lanes", Array, Array], None]
+Release = Callable[[Lanes, Array, Array], None]
 
 
 @dataclass(slots=True)
 class Waiting:
     """Lanes that wait at a barrier, the block of instructions that they go to, and what they do when they are released."""
 
-    lanes: "Lanes"
+    lanes: Lanes
     next: int
     release: Release | None
-    value: Array | None  # the predicate of bar.red
 
 
 class Barrier:
@@ -53,24 +52,21 @@ class Barriers:
     @property
     def waiting(self) -> bool:
         """Whether lanes wait."""
-        return bool(self.cluster_waiting) or any(barrier.waiting for barrier in self.barriers.values())
+        return any(True for _ in self.groups())
 
-    def groups(self) -> Iterator["Lanes"]:
+    def groups(self) -> Iterator[Lanes]:
         """Yield the groups of lanes that wait."""
-        for barrier in self.barriers.values():
-            for waiting in barrier.waiting:
-                yield waiting.lanes
-        for waiting in self.cluster_waiting:
+        for waiting in [*(each for barrier in self.barriers.values() for each in barrier.waiting), *self.cluster_waiting]:
             yield waiting.lanes
 
-    def leave(self, lanes: "Lanes") -> None:
+    def leave(self, lanes: Lanes) -> None:
         """Count lanes that exit."""
         self.alive -= np.bincount(lanes.spread(lanes.column("block")), minlength=len(self.alive))
         if self.waiting:
             self.release()
 
     def arrive(
-        self, number: int, lanes: "Lanes", threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None
+        self, number: int, lanes: Lanes, threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None
     ) -> None:
         """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive)."""
         barrier = self.barriers.get(number)
@@ -87,7 +83,7 @@ class Barriers:
         if value is not None:
             barrier.count += np.bincount(blocks, weights=lanes.spread(value), minlength=len(self.alive)).astype(S64)
         if block is not None:
-            barrier.waiting.append(Waiting(lanes, block.next, release, value))
+            barrier.waiting.append(Waiting(lanes, block.next, release))
         self.release()
 
     def release(self) -> bool:
@@ -111,37 +107,40 @@ class Barriers:
 
     def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
         """Release the lanes of a group whose block is complete."""
-        execution = self.execution
-        lanes = group.lanes
-        chosen = complete[lanes.spread(lanes.column("block"))]
-        if not chosen.any():
-            barrier.waiting.append(group)
-            return
-        if not chosen.all():
-            live = lanes.frame.code.blocks[group.next].live
-            lanes, rest = execution.split(lanes, chosen, live)
-            barrier.waiting.append(Waiting(rest, group.next, group.release, None))
-        if group.release is not None:
-            blocks = lanes.spread(lanes.column("block"))
-            group.release(lanes, barrier.count[blocks], barrier.arrived[blocks])
-        execution.add(lanes, group.next)
+        lanes = self.part(group, complete[group.lanes.spread(group.lanes.column("block"))], barrier.waiting)
+        if lanes is not None:
+            if group.release is not None:
+                blocks = lanes.spread(lanes.column("block"))
+                group.release(lanes, barrier.count[blocks], barrier.arrived[blocks])
+            self.execution.add(lanes, group.next)
+
+    def part(self, group: Waiting, chosen: Array, waiting: list[Waiting]) -> Lanes | None:
+        """Return the lanes of a group that are released. The others wait on."""
+        if chosen.all():
+            return group.lanes
+        lanes, rest = None, group
+        if chosen.any():
+            lanes, others = self.execution.split(group.lanes, chosen, group.lanes.frame.code.blocks[group.next].live)
+            rest = Waiting(others, group.next, group.release)
+        waiting.append(rest)
+        return lanes
 
     # Clusters: each arrival of all threads of a cluster ends a phase; a thread waits for the phase in which it arrived.
 
-    def clusters(self, lanes: "Lanes") -> Array:
+    def clusters(self, lanes: Lanes) -> Array:
         """Return the number of each lane's cluster."""
         return lanes.spread(lanes.column("block")) // self.cluster_size
 
-    def cluster_arrive(self, lanes: "Lanes") -> None:
+    def cluster_arrive(self, lanes: Lanes) -> None:
         """Count lanes that arrive at the barrier of their cluster."""
         clusters = self.clusters(lanes)
         self.cluster_arrived += np.bincount(clusters, minlength=len(self.cluster_arrived))
         self.lane_phase[lanes.lanes] = self.cluster_phase[clusters] + 1
         self.cluster_release()
 
-    def cluster_wait(self, lanes: "Lanes", block: "Block") -> None:
+    def cluster_wait(self, lanes: Lanes, block: "Block") -> None:
         """Let lanes wait for the end of the phase in which they arrived."""
-        self.cluster_waiting.append(Waiting(lanes, block.next, None, None))
+        self.cluster_waiting.append(Waiting(lanes, block.next, None))
         self.cluster_release()
 
     def cluster_release(self) -> bool:
@@ -153,14 +152,9 @@ class Barriers:
         released = False
         groups, self.cluster_waiting = self.cluster_waiting, []
         for group in groups:
-            lanes = group.lanes
-            over = self.cluster_phase[self.clusters(lanes)] >= self.lane_phase[lanes.lanes]
-            if over.any():
+            over = self.cluster_phase[self.clusters(group.lanes)] >= self.lane_phase[group.lanes.lanes]
+            lanes = self.part(group, over, self.cluster_waiting)
+            if lanes is not None:
                 released = True
-                if not over.all():
-                    lanes, rest = self.execution.split(lanes, over, lanes.frame.code.blocks[group.next].live)
-                    self.cluster_waiting.append(Waiting(rest, group.next, None, None))
                 self.execution.add(lanes, group.next)
-            else:
-                self.cluster_waiting.append(group)
         return released

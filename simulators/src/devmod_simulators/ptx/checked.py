@@ -8,16 +8,16 @@ import numpy as np
 
 from .barriers import Barriers, Waiting
 from .columns import Launch
-from .decoder import Decoder
+from .decoder import Decoder, Step
+from .ends import Leave
 from .execution import Execution, run
-from .guards import Step
 from .lanes import Frame, Lanes
-from .memory import Arena
+from .memory import Arena, Memory, misaligned
 from .ops_together import BarrierOperation, ClusterBarrier, WarpOperation
 from .ops_warp import Warps
 from .origins import UNKNOWN, origins_of
 from .poison import Poison
-from .program import Block, Code, Leave, Program
+from .program import Block, Code, Program
 from .ptx_types import S64, Address, Array, Register
 from .reports import Place, Report, counted, source_of, type_of, variable_place, width_of
 from .sanitizer import Sanitizer
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _PLAIN = {"ld", "ldu", "st", "atom", "red", "cp", "mbarrier"}
 _MEMORY = _PLAIN | {"tex", "suld", "sust", "sured", "tld4", "call"}
+Ranges = list[tuple[int, int]]
 #: Loads of these kinds may wait for another thread's store.
 _STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
 
@@ -156,43 +157,38 @@ class CheckedBarriers(Barriers):
             rows = self.rows.setdefault(number, np.zeros((len(self.alive), execution.warps_per_block), S64))
             if barrier is not None:
                 rows[barrier.arrived == 0] = 0
-            blocks, warps = lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
-            mine = np.unique(blocks * execution.warps_per_block + warps)
-            blocks, warps = np.divmod(mine, execution.warps_per_block)
+            blocks, warps = execution.warps_of(lanes)
+            blocks, warps = np.divmod(np.unique(blocks * execution.warps_per_block + warps), execution.warps_per_block)
             np.maximum.at(rows, blocks, execution.know[blocks, warps])
             rows[blocks, warps] = now
         super().arrive(number, lanes, threads, block, release, value)
 
     def release(self) -> bool:
-        """Report the blocks whose threads wait at different barriers, and release."""
-        for barrier in self.barriers.values() if "sync" in self.execution.sanitizer.checks else ():
-            places: dict[Site, list[Array]] = {}
-            for each in barrier.waiting if len(barrier.waiting) > 1 else ():
-                places.setdefault(self.execution.site_before(each.lanes.frame, each.next), []).append(each.lanes.lanes)
-            if len(places) > 1:
-                self.check(barrier, [(site, np.concatenate(lanes)) for site, lanes in places.items()])
-        return super().release()
-
-    def check(self, barrier: "Barrier", places: list[tuple[Site, Array]]) -> None:
-        """Report the blocks that are complete and whose threads wait at several barriers without a number of threads."""
+        """Report the blocks that are complete and whose threads wait at several barriers without a number of threads, and release."""
         execution, blocks = self.execution, self.execution.column("block")
-        (here, first), *others = places
-        both = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
-        both &= np.bincount(blocks[first], minlength=len(self.alive)) > 0
-        for there, lanes in others:
-            chosen = np.sort(lanes[both[blocks[lanes]]])
-            if len(chosen):
-                detail = f"waits here while {len(first)} threads wait at {source_of(execution.program.module, here.instruction)}"
-                execution.sanitizer.report(execution, "sync", "divergent barrier", there, chosen, detail)
+        for barrier in self.barriers.values() if "sync" in execution.sanitizer.checks else ():
+            places: dict[Site, list[Array]] = {}
+            for each in barrier.waiting:
+                places.setdefault(execution.site_before(each.lanes.frame, each.next), []).append(each.lanes.lanes)
+            if len(places) < 2:
+                continue
+            (here, first), *others = [(site, np.concatenate(lanes)) for site, lanes in places.items()]
+            both = (barrier.arrived > 0) & (barrier.arrived >= self.alive) & (barrier.expected == 0)
+            both &= np.bincount(blocks[first], minlength=len(self.alive)) > 0
+            for there, lanes in others:
+                chosen = np.sort(lanes[both[blocks[lanes]]])
+                if len(chosen):
+                    detail = f"waits here while {len(first)} threads wait at {source_of(execution.program.module, here.instruction)}"
+                    execution.sanitizer.report(execution, "sync", "divergent barrier", there, chosen, detail)
+        return super().release()
 
     def release_group(self, barrier: "Barrier", group: Waiting, complete: Array) -> None:
         """Let the warps that are released know what those that arrived knew."""
         number = next(number for number, each in self.barriers.items() if each is barrier)
-        lanes = group.lanes
-        blocks, warps = lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
+        execution, lanes = self.execution, group.lanes
+        blocks, warps = execution.warps_of(lanes)
         chosen = complete[blocks]
         if number in self.rows and chosen.any():
-            execution = self.execution
             b, w = blocks[chosen], warps[chosen]
             execution.know[b, w] = np.maximum(execution.know[b, w], self.rows[number][b])
             execution.warp_sync[lanes.lanes[chosen]] = execution.sanitizer.now
@@ -224,15 +220,18 @@ class CheckedExecution(Execution):
         """Return the time before which all accesses to a memory are in order with those of now."""
         return self.sanitizer.quiet if shadow.space == "global" else self.quiet_time
 
+    def warps_of(self, lanes: Lanes) -> tuple[Array, Array]:
+        """Return the block and the warp of each lane."""
+        return lanes.spread(lanes.column("block")), lanes.spread(lanes.column("thread")) >> 5
+
     # Bounds
 
-    def limits(self, space: str, size: int) -> Any:
+    def limits(self, memory: Memory) -> Any:
         """Return the addresses that the instruction may access: those of the variable or the allocation that its address comes from."""
-        site = self.site
-        known = self.sanitizer.limits
-        if (site, space) not in known:
-            known[site, space] = self.find_limits(site, space)
-        return known[site, space] or ((0, size) if space != "global" else None)
+        key, known = (self.site, memory.space), self.sanitizer.limits
+        if key not in known:
+            known[key] = self.find_limits(*key)
+        return known[key]
 
     def find_limits(self, site: Site | None, space: str) -> tuple[int, int] | None:
         """Return the limits of an instruction, or None if its address has no single origin."""
@@ -255,55 +254,45 @@ class CheckedExecution(Execution):
 
     def shared_limits(self, name: str) -> tuple[int, int]:
         """Return where a shared variable begins and ends."""
-        start, text = self.program.shared[name], self.program.module.text
-        scopes = [text.variables, *(function.variables for function in text.functions.values())]
-        variable = next(scope[name] for scope in scopes if name in scope)
-        return start, start + variable.size if variable.count else self.shared.size
+        start, size = self.program.shared[name]
+        return start, start + size if size else self.shared.size
 
-    def refuse(self, lanes: Lanes, address: Array, size: int, access: str, space: str, limits: Any) -> Array | None:
+    def refuse(self, memory: Memory, lanes: Lanes, address: Array, size: int, access: str, limits: Any) -> Array | None:
         """Report the lanes whose access is out of bounds or misaligned, and return which they are."""
         site, checks, value = self.site, self.sanitizer.checks, address.astype(S64)
-        outside = (value < limits[0]) | (value > limits[1] - size) if limits else self.sanitizer.arena.outside(address, size)
-        misaligned = (address & address.dtype.type(size - 1)) != 0
-        if site is None or not (outside | misaligned).any():
+        outside = (value < limits[0]) | (value > limits[1] - size) if limits else memory.outside(address, size)
+        askew = misaligned(address, size)
+        if site is None or not (outside | askew).any():
             return None
-        for check, bad in (("bounds", outside), ("align", misaligned & ~outside)):
+        for check, kind, bad in (("bounds", "out of bounds", outside), ("align", "misaligned", askew & ~outside)):
             if not bad.any():
                 continue
             if check not in checks and not (check == "bounds" and "free" in checks):
                 return None  # it is a fault, as without checks
             positions = np.flatnonzero(bad)
-            numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
-            self.report_place(site, check, numbers, int(address[positions[0]]), size, access, space)
-        return np.asarray(outside | misaligned)
+            place = self.place(site, memory, int(address[positions[0]]))
+            if check == "bounds" and place.freed:
+                check, kind = "free", "use after free"
+            detail = f"{counted(size)} at {place.element}" + (f"; {place.array}" if place.array else "")
+            if check == "align":
+                detail += f"; 0x{int(address[positions[0]]):x} is no multiple of {size}"
+            if check in checks or check == "bounds":
+                numbers = lanes.lanes[positions] if len(bad) == lanes.count else lanes.lanes
+                self.sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, numbers, detail, place.name, place.index)
+        return np.asarray(outside | askew)
 
-    def report_place(self, site: Site, check: str, lanes: Array, address: int, size: int, access: str, space: str) -> None:
-        """Report an access out of bounds, misaligned, or of freed memory."""
-        sanitizer = self.sanitizer
-        kind = {"bounds": "out of bounds", "align": "misaligned"}[check]
-        place = self.place(site, space, address)
-        if check == "bounds" and place.freed:
-            check, kind = "free", "use after free"
-        detail = f"{counted(size)} at {place.element}" + (f"; {place.array}" if place.array else "")
-        if check == "align":
-            detail += f"; 0x{address:x} is no multiple of {size}"
-        if check in sanitizer.checks or check == "bounds":
-            sanitizer.report(self, check, f"{kind} ({access.split()[0]})", site, lanes, detail, place.name, place.index)
-
-    def place(self, site: Site, space: str, address: int, is_own: bool = True) -> Place:
+    def place(self, site: Site, memory: Any, address: int, is_own: bool = True) -> Place:
         """Return what is at an address: of the array that the instruction means, or of the one that is there."""
         sanitizer = self.sanitizer
-        size = {"shared": self.shared, "local": self.local, "parameter": self.parameters}[space].size if space != "global" else 0
-        limits = self.limits(space, size) if is_own else None
+        space, limits = memory.space, self.limits(memory) if is_own else None
         name = next((name for kind, name in site.origins if is_own and kind in (space, {"global": "const"}.get(space))), "")
         if space == "shared" and not name:
             places = {each: self.shared_limits(each) for each in self.program.shared}
-            name = next((each for each, (start, end) in places.items() if start <= address < end), "")
-            limits = places.get(name, limits)
+            name, limits = next(((name, each) for name, each in places.items() if each[0] <= address < each[1]), ("", limits))
         if limits and name and space != "local":
             return variable_place(space, name, address, type_of(site.instruction), limits)
         if space != "global":
-            return Place(f"byte {address} of {size} bytes of {space} memory")
+            return Place(f"byte {address} of {memory.size} bytes of {space} memory")
         freed = sanitizer.freed_at(address)
         owner = freed or (sanitizer.owner(limits[0]) if limits else None) or sanitizer.nearest(address)
         return sanitizer.describe(site, address, owner)
@@ -406,8 +395,8 @@ class CheckedExecution(Execution):
 
     def element(self, site: Site, offset: int, shadow: Shadow) -> Place:
         """Return the element at an offset in a memory."""
-        stride = {"shared": self.shared, "local": self.local}[shadow.space].stride if shadow.space != "global" else 0
-        return self.place(site, shadow.space, offset % stride if stride else self.sanitizer.arena.base + offset, False)
+        memory = {"shared": self.shared, "local": self.local, "global": self.sanitizer.arena}[shadow.space]
+        return self.place(site, memory, offset % memory.stride if shadow.space != "global" else memory.base + offset, False)
 
     # Ends of blocks
 
@@ -417,8 +406,7 @@ class CheckedExecution(Execution):
         if after is not None:
             self.warp_sync[lanes.lanes] = self.sanitizer.tick(None)
             if after is ClusterBarrier:
-                blocks = np.unique(lanes.column("block"))
-                self.know[blocks] = self.seen[blocks] = self.sanitizer.now
+                self.meet(lanes)
         super().add(lanes, number)
 
     def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
@@ -469,13 +457,7 @@ class CheckedExecution(Execution):
 
 
 def launch_with_checks(
-    sanitizer: Sanitizer,
-    module: "Module",
-    kernel: str,
-    launch: Launch,
-    checks: frozenset[str],
-    ranges: list[tuple[int, int]],
-    work: Work = (0, 0),
+    sanitizer: Sanitizer, module: "Module", kernel: str, launch: Launch, checks: frozenset[str], ranges: Ranges, work: Work = (0, 0)
 ) -> list[Report]:
     """Run a kernel with checks. `sanitizer.reports` has what was found, also if it raises an error."""
     for start, size in ranges:

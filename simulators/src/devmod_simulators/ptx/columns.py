@@ -3,14 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from .ptx_types import S64, U32, U64, Array
-
-if TYPE_CHECKING:
-    from .execution import Execution
 
 Triple = tuple[int, int, int]
 
@@ -41,7 +38,7 @@ def _place(index: Array, extent: Triple, axis: str) -> Array:
     return (outer if math.prod(extent[position + 1 :]) == 1 else outer % extent[position]).astype(U32)
 
 
-def _axis_column(execution: "Execution", base: str, axis: str) -> Array:
+def _axis_column(execution: Any, base: str, axis: str) -> Array:
     """Compute a special register with three components."""
     launch = execution.launch
     clusters = tuple(blocks // each for blocks, each in zip(launch.grid, launch.cluster, strict=True))
@@ -51,7 +48,7 @@ def _axis_column(execution: "Execution", base: str, axis: str) -> Array:
     if base == "tid":
         return _place(execution.column("thread"), launch.block, axis)
     if base == "clusterid":
-        return _place(execution.column("number") // math.prod(launch.cluster), clusters, axis)  # type: ignore[arg-type]
+        return _place(execution.column("number") // math.prod(launch.cluster), clusters, axis)
     if base == "cluster_ctaid":
         return _place(execution.column("number") % math.prod(launch.cluster), launch.cluster, axis)
     # %ctaid: the blocks of a cluster are next to each other in the order of execution.
@@ -61,7 +58,7 @@ def _axis_column(execution: "Execution", base: str, axis: str) -> Array:
     return np.asarray(outer * U32.type(launch.cluster["xyz".index(axis)]) + inner, U32)
 
 
-def _lane_bits(change: Callable[[Array], Array]) -> Callable[["Execution"], Array]:
+def _lane_bits(change: Callable[[Array], Array]) -> Callable[[Any], Array]:
     """Return the function that computes a mask of lanes from each lane's own bit."""
     return lambda execution: change(U32.type(1) << execution.column("laneid"))
 
@@ -69,16 +66,8 @@ def _lane_bits(change: Callable[[Array], Array]) -> Callable[["Execution"], Arra
 _ALL = U32.type(0xFFFFFFFF)
 #: The columns that differ between executions of one form begin so.
 MOVING = ("number", "ctaid", "clusterid", "envreg")
-_COLUMNS: dict[str, Callable[["Execution"], Array]] = {
-    "lanes": lambda execution: np.arange(execution.count, dtype=S64),
-    # Of the interpreter: the place of a lane in its block, of its block among those that run at once and in the grid.
-    "thread": lambda execution: np.tile(np.arange(execution.threads, dtype=S64), len(execution.blocks)),
-    "block": lambda execution: np.repeat(np.arange(len(execution.blocks), dtype=S64), execution.threads),
-    "number": lambda execution: execution.column("block") + execution.blocks.start,
-    "number_thread": lambda execution: execution.column("number") * execution.threads + execution.column("thread"),
-    "slot": lambda execution: execution.column("block") * (execution.warps_per_block * 32) + execution.column("thread"),
-    "shared": lambda execution: execution.column("block") * execution.shared.stride if len(execution.blocks) > 1 else np.zeros(1, S64),
-    # Special registers.
+#: Special registers.
+_SPECIAL: dict[str, Callable[[Any], Array]] = {
     "laneid": lambda execution: (execution.column("thread") & 31).astype(U32),
     "warpid": lambda execution: (execution.column("thread") >> 5).astype(U32),
     "nwarpid": lambda execution: _one(64),
@@ -100,8 +89,23 @@ _COLUMNS: dict[str, Callable[["Execution"], Array]] = {
     "current_graph_exec": lambda execution: np.zeros(1, U64),
 }
 
+#: Of the interpreter: the place of a lane in its block, of its block among those that run at once and in the grid.
+_PLACES: dict[str, Callable[[Any], Array]] = {
+    "lanes": lambda execution: np.arange(execution.count, dtype=S64),
+    "thread": lambda execution: np.tile(np.arange(execution.threads, dtype=S64), len(execution.blocks)),
+    "block": lambda execution: np.repeat(np.arange(len(execution.blocks), dtype=S64), execution.threads),
+    "number": lambda execution: execution.column("block") + execution.blocks.start,
+    "number_thread": lambda execution: execution.column("number") * execution.threads + execution.column("thread"),
+    "slot": lambda execution: execution.column("block") * (execution.warps_per_block * 32) + execution.column("thread"),
+    "shared": lambda execution: execution.column("block") * execution.shared.stride if len(execution.blocks) > 1 else np.zeros(1, S64),
+}
+CHANGING_REGISTERS = {"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"}
+_TRIPLES = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+SPECIAL_REGISTERS = {*_SPECIAL, *CHANGING_REGISTERS, *(f"envreg{number}" for number in range(32))}
+SPECIAL_REGISTERS |= {f"{name}.{axis}" for name in _TRIPLES for axis in "xyz"}
 
-def make_column(execution: "Execution", name: str) -> Array:
+
+def make_column(execution: Any, name: str) -> Array:
     """Compute a column: an element for each lane, or one if it is the same for all."""
     base, _, axis = name.partition(".")
     if axis:
@@ -109,4 +113,4 @@ def make_column(execution: "Execution", name: str) -> Array:
     if name.startswith("envreg"):
         # The cooperative groups of CUDA's headers find the barrier of the grid through these two.
         return _one({1: execution.workspace >> 32, 2: execution.workspace}.get(int(name[6:]), 0) & 0xFFFFFFFF)
-    return _COLUMNS[name](execution)
+    return (_SPECIAL.get(name) or _PLACES[name])(execution)

@@ -1,40 +1,25 @@
 """Decoding: each instruction becomes a Python function that executes it for a group of lanes."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import PtxError, invalid_ptx, unsupported
-from .guards import Step, guarded
-from .layout import CHANGING_REGISTERS, SPECIAL_REGISTERS
+from .columns import CHANGING_REGISTERS, SPECIAL_REGISTERS
+from .errors import PtxError, invalid_ptx
+from .lanes import Lanes
 from .memory import CODE_WINDOW
-from .ptx_types import (
-    DTYPES,
-    PRED,
-    UNSIGNED,
-    Address,
-    Array,
-    DType,
-    Float,
-    Function,
-    Instruction,
-    Integer,
-    Name,
-    Negation,
-    Pair,
-    Register,
-    Vector,
-)  # fmt: skip
+from .ptx_types import DTYPES, PRED, UNSIGNED, Address, Array, DType, Float, Integer, Name, Negation, Pair, Register, Vector
 
 if TYPE_CHECKING:
-    from .lanes import Lanes
     from .program import Program
+    from .ptx_types import Function, Instruction
 
-Source = Callable[["Lanes"], Array]
-Target = Callable[["Lanes", Array], None]
+Step = Callable[[Lanes], None]
+Source = Callable[[Lanes], Array]
+Target = Callable[[Lanes, Array], None]
 Decode = Callable[["Decoder"], Step]
 
 #: The decoders of plain instructions, by the first part of their opcode.
@@ -52,10 +37,16 @@ def operation(*names: str) -> Callable[[Decode], Decode]:
     return register
 
 
+def put_all(lanes: Lanes, targets: list[Target], values: Iterable[Array]) -> None:
+    """Store arrays in destinations, of which there may be fewer."""
+    for target, value in zip(targets, values, strict=False):
+        target(lanes, value)
+
+
 class Decoder:
     """One instruction while it is decoded. It collects the registers that the instruction reads and writes."""
 
-    def __init__(self, program: "Program", function: Function, instruction: Instruction) -> None:
+    def __init__(self, program: "Program", function: "Function", instruction: "Instruction") -> None:
         self.program = program
         self.function = function
         self.instruction = instruction
@@ -93,7 +84,7 @@ class Decoder:
 
     def unsupported(self, reason: str = "the interpreter lacks this instruction") -> PtxError:
         """Return the error that the interpreter lacks this instruction."""
-        return unsupported(self.instruction.line, self.opcode, reason)
+        return PtxError("CUDA_ERROR_NOT_SUPPORTED", f"line {self.instruction.line}: {self.opcode}: {reason}")
 
     def count(self, *numbers: int) -> int:
         """Return the number of operands, after a check that it is one of `numbers`."""
@@ -143,7 +134,7 @@ class Decoder:
             if dtype == PRED:
                 return lambda lanes: lanes.r[number]
 
-            def fetch(lanes: "Lanes") -> Array:
+            def fetch(lanes: Lanes) -> Array:
                 value: Array = lanes.r[number]
                 return value if value.dtype is dtype else value.view(dtype)
 
@@ -175,7 +166,7 @@ class Decoder:
         if name in layout:
             return layout[name]
         if name in program.shared:
-            return "shared", program.shared[name]
+            return "shared", program.shared[name][0]
         if name in program.module.addresses:
             return "global", program.module.addresses[name]
         if name in program.module.text.functions:
@@ -190,7 +181,7 @@ class Decoder:
         if name in CHANGING_REGISTERS:
             return lambda lanes: lanes.frame.execution.clock(name).astype(unsigned).view(dtype)
 
-        def fetch(lanes: "Lanes") -> Array:
+        def fetch(lanes: Lanes) -> Array:
             value = lanes.column(name)
             return (value if value.dtype.itemsize == dtype.itemsize else value.astype(unsigned)).view(dtype)
 
@@ -211,7 +202,7 @@ class Decoder:
             raise self.invalid("a destination has the wrong type")
         if have.itemsize == dtype.itemsize:
 
-            def put(lanes: "Lanes", value: Array) -> None:
+            def put(lanes: Lanes, value: Array) -> None:
                 lanes.r[number] = value
 
             return put
@@ -222,12 +213,12 @@ class Decoder:
         if dtype.kind == "f":
             bits = UNSIGNED[dtype.itemsize]
 
-            def put_bits(lanes: "Lanes", value: Array) -> None:
+            def put_bits(lanes: Lanes, value: Array) -> None:
                 lanes.r[number] = value.view(bits).astype(wide)
 
             return put_bits
 
-        def put_wide(lanes: "Lanes", value: Array) -> None:
+        def put_wide(lanes: Lanes, value: Array) -> None:
             lanes.r[number] = value.astype(wide)
 
         return put_wide
@@ -288,21 +279,46 @@ def form_of(decoder: Decoder) -> Iterator[None]:
         raise decoder.unsupported(f"the interpreter lacks this form of the instruction ({type(error).__name__}: {error})") from error
 
 
-def decode(program: "Program", function: Function, instruction: Instruction) -> tuple[Step, set[int], set[int]]:
-    """Decode an instruction and return it with the registers that it reads and writes."""
-    decoder = Decoder(program, function, instruction)
-    maker = OPERATIONS.get(decoder.parts[0])
+def decode(decoder: Decoder) -> Step:
+    """Decode an instruction."""
+    maker, watcher, guard = OPERATIONS.get(decoder.parts[0]), decoder.program.watcher, decoder.instruction.guard
     if maker is None:
         raise decoder.unsupported()
-    with form_of(decoder):
-        step = maker(decoder)
-    if program.watcher is not None:
-        step = program.watcher.step(decoder, step)
-    if instruction.guard is None:
-        return step, decoder.reads, decoder.writes
-    guard = instruction.guard.number
-    reads = sorted(decoder.reads | decoder.writes)
-    step = guarded(step, guard, instruction.negated, reads, sorted(decoder.writes))
-    if program.watcher is not None:
-        step = program.watcher.guard(decoder, step)
-    return step, {*reads, guard}, decoder.writes
+    step = maker(decoder)
+    if watcher is not None:
+        step = watcher.step(decoder, step)
+    if guard is None:
+        return step
+    decoder.reads |= decoder.writes
+    step = guarded(step, guard.number, decoder.instruction.negated, sorted(decoder.reads), sorted(decoder.writes))
+    if watcher is not None:
+        step = watcher.guard(decoder, step)
+    decoder.reads.add(guard.number)
+    return step
+
+
+def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:
+    """Return `step` for the lanes alone whose predicate holds."""
+
+    def run(lanes: Lanes) -> None:
+        holds = lanes.r[guard]
+        if negated:
+            holds = ~holds
+        if len(holds) == 1:
+            if holds[0]:
+                step(lanes)
+            return
+        positions = np.flatnonzero(holds)
+        if len(positions) == lanes.count:
+            step(lanes)
+        elif len(positions):
+            part = lanes.select(positions, reads)
+            step(part)
+            for number in writes:
+                value = part.r[number]
+                old = lanes.r[number]
+                new = lanes.spread(old).view(value.dtype).copy()
+                new[positions] = value
+                lanes.r[number] = new
+
+    return run

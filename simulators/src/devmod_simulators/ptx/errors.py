@@ -32,8 +32,3 @@ class PtxError(Failure):
 def invalid_ptx(line: int, text: str) -> PtxError:
     """Return the error for text that is no valid PTX."""
     return PtxError("CUDA_ERROR_INVALID_PTX", f"line {line}: {text}")
-
-
-def unsupported(line: int, opcode: str, reason: str = "the interpreter lacks this instruction") -> PtxError:
-    """Return the error for an instruction that the interpreter does not execute."""
-    return PtxError("CUDA_ERROR_NOT_SUPPORTED", f"line {line}: {opcode}: {reason}")

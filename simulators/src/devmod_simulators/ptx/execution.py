@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from .barriers import Barriers
-from .calls import call, copy_local
 from .columns import MOVING, Launch, make_column
+from .ends import Call
 from .errors import PtxError
 from .lanes import Frame, Lanes
 from .memory import HEAP, Arena, LaneMemory
 from .ops_together import release_warps
-from .program import Block, Branch, Call, Jump, Leave, Program, Table
+from .program import Block, Program
 from .ptx_types import U64, Array
 
 #: Lanes that execute at once, unless one block or a cooperative grid has more.
@@ -50,13 +50,6 @@ def run(program: Program, launch: Launch, arena: Arena, execution: "type[Executi
 class Execution:
     """The blocks of a launch that execute at once."""
 
-    # What columns.py reads: the two modules import each other's types, and mypy infers none in such a circle.
-    launch: Launch
-    blocks: range
-    threads: int
-    warps_per_block: int
-    count: int
-    shared: LaneMemory
     # Checks have others.
     memory: Any = LaneMemory
     make_barriers: Any = Barriers
@@ -120,21 +113,14 @@ class Execution:
         columns = [[self.column(f"{name}.{axis}") for axis in "xyz"] for name in ("ctaid", "tid")]
         return [tuple(int(column[lane if len(column) > 1 else 0]) for column in each) for each in columns]
 
-    def describe(self, lane: int) -> str:
-        """Return kernel, block and thread of a lane, for messages."""
-        block, thread = self.where(lane)
-        return f"kernel {self.program.name}, block {block}, thread {thread}"
-
     # The scheduler
 
     def add(self, lanes: Lanes, number: int) -> None:
         """Make lanes ready to run a block; they join those that are ready there."""
         key = (lanes.frame, number)
-        if key in self.ready:
-            self.ready[key].append(lanes)
-        else:
-            self.ready[key] = [lanes]
-            self.waiting_since[key] = self.steps
+        if key not in self.ready:
+            self.ready[key], self.waiting_since[key] = [], self.steps
+        self.ready[key].append(lanes)
 
     def join(self, groups: list[Lanes], number: int) -> Lanes:
         """Return the lanes of the groups of a frame that are at one block."""
@@ -146,13 +132,11 @@ class Execution:
         if total == frame.count:
             return Lanes(frame, None)
         if total < frame.count >> 4:
-            index = np.sort(np.concatenate([lanes.index for lanes in groups]))
-        else:
-            present = np.zeros(frame.count, bool)
-            for lanes in groups:
-                present[lanes.index] = True
-            index = np.flatnonzero(present)
-        return Lanes(frame, index)
+            return Lanes(frame, np.sort(np.concatenate([lanes.index for lanes in groups])))
+        present = np.zeros(frame.count, bool)
+        for lanes in groups:
+            present[lanes.index] = True
+        return Lanes(frame, np.flatnonzero(present))
 
     def split(self, lanes: Lanes, chosen: Array, live: int) -> tuple[Lanes, Lanes]:
         """Return the lanes where `chosen` is true and the others."""
@@ -176,16 +160,13 @@ class Execution:
                     break
                 self.resume()
             key = self.pick(patience)
-            if patience <= 0:
-                patience = LONG_PATIENCE
+            patience = patience if patience > 0 else LONG_PATIENCE
             frame, number = key
             lanes = self.join(self.ready.pop(key), number)
             block = frame.code.blocks[number]
             self.steps += 1
             if self.steps > STEPS:
-                raise PtxError(
-                    "CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions, {lanes.describe(0)}"
-                )
+                raise lanes.error("CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions")
             patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
             if not self.ready:
                 patience = LONG_PATIENCE
@@ -220,76 +201,9 @@ class Execution:
     def deadlock(self) -> None:
         """Raise the error for lanes that wait for ever."""
         waiting = [*self.parked.values(), *self.barriers.groups()]
-        lanes = waiting[0]
-        raise PtxError(
-            "CUDA_ERROR_LAUNCH_TIMEOUT",
-            f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach, "
-            f"{lanes.describe(0)}",
-        )
+        text = f"{sum(each.count for each in waiting)} threads wait at a barrier or a warp operation that other threads never reach"
+        raise waiting[0].error("CUDA_ERROR_LAUNCH_TIMEOUT", text)
 
     def finish(self, frame: Frame, block: Block, lanes: Lanes) -> None:
         """Execute the end of a block."""
-        end = block.end
-        if isinstance(end, Jump):
-            self.add(lanes, block.next)
-        elif isinstance(end, Branch):
-            self.branch(block, end, lanes)
-        elif isinstance(end, Table):
-            self.table(block, end, lanes)
-        elif isinstance(end, Leave):
-            self.leave(end, lanes)
-        elif isinstance(end, Call):
-            call(self, block, end, lanes)
-        else:
-            end.run(self, block, lanes)
-
-    def branch(self, block: Block, end: Branch, lanes: Lanes) -> None:
-        """Execute a conditional branch."""
-        holds = lanes.r[end.guard]
-        if end.negated:
-            holds = ~holds
-        number = int(np.count_nonzero(holds))
-        if number == len(holds):
-            self.add(lanes, block.taken)
-        elif not number:
-            self.add(lanes, block.next)
-        else:
-            blocks = lanes.frame.code.blocks
-            taken, others = self.split(lanes, holds, blocks[block.taken].live | blocks[block.next].live)
-            self.add(taken, block.taken)
-            self.add(others, block.next)
-
-    def table(self, block: Block, end: Table, lanes: Lanes) -> None:
-        """Execute an indexed branch."""
-        index = end.index(lanes)
-        last = int(index.max())
-        if last >= len(block.targets):
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the index {last} of brx.idx is out of range, {lanes.describe(0)}")
-        if len(index) == 1:
-            self.add(lanes, block.targets[int(index[0])])
-            return
-        live = 0
-        for target in block.targets:
-            live |= lanes.frame.code.blocks[target].live
-        lanes.flush(live)
-        for value in np.unique(index):
-            self.add(lanes.select(np.flatnonzero(index == value), []), block.targets[int(value)])
-
-    def leave(self, end: Leave, lanes: Lanes) -> None:
-        """Execute a return, an exit or a trap."""
-        if end.kind == "trap":
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the kernel executed a trap instruction, {lanes.describe(0)}")
-        frame = lanes.frame
-        if end.kind == "exit" or frame.parent is None:
-            self.alive[lanes.lanes] = False
-            self.alive_count -= lanes.count
-            self.alive_bits_now = None
-            self.barriers.leave(lanes)
-            return
-        parent = frame.parent
-        assert frame.parent_index is not None
-        index = frame.parent_index if lanes.index is None else frame.parent_index[lanes.index]
-        back = Lanes(parent, None if len(index) == parent.count else index)
-        for name, variable in zip(frame.results, frame.code.function.results, strict=True):
-            copy_local(self, lanes, frame, variable.name, parent, name, variable.size)
-        self.add(back, frame.return_block)
+        block.end.run(self, block, lanes)

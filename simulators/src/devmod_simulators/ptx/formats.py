@@ -130,22 +130,11 @@ def rounded(kind: str, value: Array, error: Array, mode: str) -> Array:
 
 def fp8_values(kind: str) -> Array:
     """Return the float32 value of each code of e4m3 or e5m2."""
-    exponent_bits, mantissa_bits, bias = (4, 3, 7) if kind == "e4m3" else (5, 2, 15)
-    codes = np.arange(256)
-    sign = np.where(codes & 128, -1.0, 1.0)
-    exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
-    mantissa = codes & ((1 << mantissa_bits) - 1)
-    values = np.where(
-        exponent == 0,
-        mantissa * 2.0 ** (1 - bias - mantissa_bits),
-        (1 + mantissa / 2.0**mantissa_bits) * 2.0 ** (exponent - bias).astype(float),
-    )
-    values = sign * values
-    if kind == "e4m3":
-        values[(codes & 127) == 127] = np.nan
-    else:
-        values[exponent == 31] = np.where(mantissa[exponent == 31] == 0, sign[exponent == 31] * np.inf, np.nan)
-    return values.astype(F32)
+    codes = np.arange(256, dtype=U16)
+    if kind == "e5m2":  # the high byte of a float16
+        return (codes << U16.type(8)).view(F16).astype(F32)
+    values = ((codes & U16.type(128)) << U16.type(8) | (codes & U16.type(127)) << U16.type(7)).view(F16).astype(F32)
+    return np.where(codes & 127 == 127, np.float32(np.nan), values * np.float32(256))  # its exponents have a bias of 7, not 15
 
 
 def to_fp8(kind: str, a: Array) -> Array:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .errors import PtxError
 from .flow import bits
 from .memory import FUNCTION_PARAMETERS, Place
 from .ptx_types import Array
@@ -33,7 +34,7 @@ class Frame:
         self.poison: dict[int, Any] = {}  # of registers with values that nothing wrote, while they are followed
         self.serial = next(_SERIALS)
         self.parent: Frame | None = None
-        self.parent_index: Array | None = None  # the lanes' positions in the parent
+        self.parent_index: Any = None  # the lanes' positions in the parent
         self.return_block = 0
         self.results: tuple[Any, ...] = ()
 
@@ -127,6 +128,8 @@ class Lanes:
         """Return `value` with an element for each lane."""
         return value if len(value) == self.count else np.repeat(value, self.count)
 
-    def describe(self, position: int) -> str:
-        """Return kernel, block and thread of a lane, for messages."""
-        return self.frame.execution.describe(int(self.lanes[position]))
+    def error(self, name: str, text: str, position: int = 0) -> PtxError:
+        """Return an error of a lane, with its kernel, block and thread."""
+        execution = self.frame.execution
+        block, thread = execution.where(int(self.lanes[position if self.count > 1 else 0]))
+        return PtxError(name, f"{text}, kernel {execution.program.name}, block {block}, thread {thread}")

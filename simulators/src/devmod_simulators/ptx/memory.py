@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
 #: Global memory of the device's own, which the host does not reach: the heap of malloc, the workspace of cooperative launches.
 HEAP = 1 << 47
-#: Generic addresses. Global addresses are below 2**48.
-SHARED_WINDOW = 1 << 48
-LOCAL_WINDOW = (1 << 48) + (1 << 44)
-PARAM_WINDOW = (1 << 48) + (2 << 44)
+#: Where generic addresses of a space begin. Global addresses are below 2**48.
 WINDOW_SHIFT = 44
+WINDOWS = {"global": 0, "const": 0, "shared": 1 << 48, "local": (1 << 48) + (1 << WINDOW_SHIFT), "param": (1 << 48) + (2 << WINDOW_SHIFT)}
 #: Addresses of shared memory of a cluster have the rank of the block plus one above this bit.
 CLUSTER_SHIFT = 24
 #: Addresses in the parameter space at or above this one are parameters of device functions: they are in local memory.
@@ -31,8 +29,12 @@ _PLACES = 8
 HEAP_BYTES = 8 << 20
 
 
-class Views:
-    """An array of bytes as an array of each element type."""
+class Memory:
+    """An array of bytes as an array of each element type, and where lanes may access it."""
+
+    space, size = "global", 0
+    last = (0, 0)  # addresses that are in order: of the range of the last access, or those of a piece
+    moves = False  # whether its pieces have grown: their places are not those that lanes remember
 
     def __init__(self, data: Array) -> None:
         self.bytes = data
@@ -45,13 +47,52 @@ class Views:
             view = self.views[dtype] = self.bytes[: len(self.bytes) // dtype.itemsize * dtype.itemsize].view(dtype)
         return view
 
+    def locate(
+        self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int, pieces: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return a view and the indices of elements of `dtype`, after a check that each lane may access `size` bytes there.
+
+        `step` is added to the addresses; `pieces` are the first bytes of each lane's piece of the memory.
+        """
+        width = dtype.itemsize
+        place = place_of(self, lanes, address)
+        low, high, (start, end) = place.low + step, place.high + step + size, self.last
+        if (place.union | step) & (size - 1) or ((low < start or high > end) and not self.has(low, high)):
+            address, step = stepped(address, step), 0
+            place = place_of(self, lanes, address)
+            if place.union & (size - 1):
+                raise fault(lanes, address, misaligned(address, size), size, access, self.space, "MISALIGNED")
+            if (outside := self.outside(address, size)).any():
+                raise fault(lanes, address, outside, size, access, self.space)
+        index = place.indices.get(width)
+        if index is None or self.moves:
+            index = place.indices[width] = self.elements(address, width, pieces)
+        return shifted(self.view(dtype), index, step // width)
+
+    def elements(self, address: Array, width: int, pieces: Array | None) -> Array:
+        """Return the indices of elements of `width` bytes."""
+        offset = self.offsets(address) if pieces is None else self.offsets(address) + pieces
+        return offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
+
+    def has(self, low: int, high: int) -> bool:
+        """Return whether there are all bytes from one address to another, outside of `last`."""
+        return False
+
+    def outside(self, address: Array, size: int) -> Array:
+        """Return which addresses lanes may not access."""
+        return np.asarray(address.astype(np.float64) + size > self.size)
+
+    def offsets(self, address: Array) -> Array:
+        """Return the offsets of addresses."""
+        return address.astype(S64)
+
 
 class Place:
     """An array of addresses in one memory: their bounds, and the indices of elements by their width."""
 
     __slots__ = ("address", "high", "indices", "low", "memory", "union")
 
-    def __init__(self, memory: Views, address: Array) -> None:
+    def __init__(self, memory: Memory, address: Array) -> None:
         self.memory, self.address = memory, address
         self.indices: dict[int, Array] = {}
         if len(address) == 1:
@@ -60,7 +101,7 @@ class Place:
             self.low, self.high, self.union = int(address.min()), int(address.max()), int(np.bitwise_or.reduce(address))
 
 
-def place_of(memory: Views, lanes: "Lanes", address: Array) -> Place:
+def place_of(memory: Memory, lanes: "Lanes", address: Array) -> Place:
     """Return what is known of addresses. Registers never change in place, so an array has one place."""
     place = lanes.places.get(id(address))
     if place is None or place.memory is not memory:
@@ -70,7 +111,7 @@ def place_of(memory: Views, lanes: "Lanes", address: Array) -> Place:
     return place
 
 
-class Arena(Views):
+class Arena(Memory):
     """Global memory: bytes at a base address, and the ranges that a kernel may access."""
 
     def __init__(self, data: Array, base: int) -> None:
@@ -78,7 +119,6 @@ class Arena(Views):
         self.base = base
         self.starts: list[int] = []
         self.ends: list[int] = []
-        self.last = (0, 0)
         self.heap: Heap | None = None
         self.make_heap: type[Heap] = Heap
 
@@ -93,31 +133,17 @@ class Arena(Views):
         self.start_array = np.array(self.starts, U64)
         self.end_array = np.array(self.ends, U64)
 
-    def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
-        """Return a view and the indices of elements of `dtype` there, after a check that each lane may access `size` bytes."""
-        width = dtype.itemsize
-        place = place_of(self, lanes, address)
-        if step and (place.union | step) & (size - 1):
-            address, step = stepped(address, step), 0
-            place = place_of(self, lanes, address)
-        if place.union & (size - 1):
-            misaligned(lanes, address, size, access, "global")
-        low, high = place.low + step, place.high + step + size
-        start, end = self.last
-        if low < start or high > end:
-            number = bisect.bisect_right(self.starts, low) - 1
-            if number >= 0 and high <= self.ends[number]:
-                self.last = (self.starts[number], self.ends[number])
-            else:
-                whole = stepped(address, step)
-                bad = self.outside(whole, size)
-                if bad.any():
-                    illegal(lanes, whole, bad, size, access, "global")
-        index = place.indices.get(width)
-        if index is None:
-            offset = (address - np.uint64(self.base)).view(S64)
-            index = place.indices[width] = offset if width == 1 else offset >> np.int64(width.bit_length() - 1)
-        return shifted(self.view(dtype), index, step // width)
+    def has(self, low: int, high: int) -> bool:
+        """Return whether a range has all bytes from one address to another."""
+        number = bisect.bisect_right(self.starts, low) - 1
+        if number < 0 or high > self.ends[number]:
+            return False
+        self.last = (self.starts[number], self.ends[number])
+        return True
+
+    def offsets(self, address: Array) -> Array:
+        """Return the offsets of addresses."""
+        return (address - np.uint64(self.base)).view(S64)
 
     def outside(self, address: Array, size: int) -> Array:
         """Return whether each address is in no range."""
@@ -149,7 +175,7 @@ class Heap(Arena):
             if self.top > len(self.bytes):
                 data = np.zeros(2 * self.top, U8)
                 data[: len(self.bytes)] = self.bytes
-                Views.__init__(self, data)
+                Memory.__init__(self, data)
             self.set_ranges([(HEAP + 16, self.top - 16)])
         self.sizes[address] = size
         return address
@@ -162,49 +188,29 @@ class Heap(Arena):
         return bool(size)
 
 
-class LaneMemory(Views):
+class LaneMemory(Memory):
     """Memory that each block or each lane has of its own: pieces of one size, one after the other."""
 
     def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
-        self.space = space
-        self.size = size
-        self.moves = False  # whether the pieces have grown: their places are not those that lanes remember
-        self.stride = -(-max(size, 16) // 16) * 16
-        super().__init__(np.zeros(pieces * self.stride, U8))
+        self.space, self.pieces = space, pieces
+        self.resize(size)
 
-    def locate(
-        self, lanes: "Lanes", pieces: Array | None, offset: Array, size: int, dtype: DType, access: str, step: int
-    ) -> tuple[Array, Array]:
-        """Return a view and the indices of elements of `dtype` there: `pieces` are the first bytes of each lane's piece."""
-        width = dtype.itemsize
-        place = place_of(self, lanes, offset)
-        if (place.union | step) & (size - 1) or place.low + step < 0 or place.high + step + size > self.size:
-            offset, step = stepped(offset, step), 0
-            place = place_of(self, lanes, offset)
-            if place.union & (size - 1):
-                misaligned(lanes, offset, size, access, self.space)
-            if place.high + size > self.size:
-                illegal(lanes, offset, offset.astype(np.float64) + size > self.size, size, access, self.space)
-        index = place.indices.get(width)
-        if index is None or self.moves:
-            index = offset.astype(S64)
-            if pieces is not None:
-                index = index + pieces
-            index = place.indices[width] = index if width == 1 else index >> np.int64(width.bit_length() - 1)
-        return shifted(self.view(dtype), index, step // width)
+    def resize(self, size: int) -> None:
+        """Make pieces of a size, which have zeros."""
+        self.size, self.last = size, (0, size)
+        self.stride = -(-max(size, 16) // 16) * 16
+        Memory.__init__(self, np.zeros(self.pieces * self.stride, U8))
 
     def tables(self) -> list[Array]:
         """Return the bytes of the pieces."""
         return [self.bytes.reshape(-1, self.stride)]
 
-    def grow(self, size: int, pieces: int) -> None:
+    def grow(self, size: int) -> None:
         """Make each piece larger and keep the contents."""
-        old, stride = self.bytes.reshape(-1, self.stride), self.stride
-        self.size, self.moves = size, True
-        self.stride = -(-size // 16) * 16
-        new = np.zeros((len(old), self.stride), U8)
-        new[:, :stride] = old
-        super().__init__(new.reshape(-1))
+        before, self.moves = self.tables(), True
+        self.resize(size)
+        for new, old in zip(self.tables(), before, strict=True):
+            new[:, : old.shape[1]] = old
 
 
 def shifted(view: Array, index: Array, step: int) -> tuple[Array, Array]:
@@ -217,26 +223,17 @@ def stepped(address: Array, step: int) -> Array:
     return address + np.array(step & ((1 << 8 * address.dtype.itemsize) - 1), address.dtype) if step else address
 
 
-def _where(lanes: "Lanes", position: int) -> str:
-    return lanes.describe(position if lanes.count > 1 else 0)
-
-
-def illegal(lanes: "Lanes", address: Array, bad: Array, size: int, access: str, space: str) -> None:
-    """Raise an error for the first bad address."""
+def fault(lanes: "Lanes", address: Array, bad: Array, size: int, access: str, space: str, what: str = "ILLEGAL") -> PtxError:
+    """Return the error of the first bad address: it is out of bounds, or misaligned."""
     position = int(np.argmax(bad))
-    value = int(address[position])
-    raise PtxError(
-        "CUDA_ERROR_ILLEGAL_ADDRESS", f"{access} of {size} bytes at {space} address 0x{value:x} is out of bounds, {_where(lanes, position)}"
-    )
+    how = {"ILLEGAL": "out of bounds", "MISALIGNED": "misaligned"}[what]
+    text = f"{access} of {size} bytes at {space} address 0x{int(address[position]):x} is {how}"
+    return lanes.error(f"CUDA_ERROR_{what}_ADDRESS", text, position)
 
 
-def misaligned(lanes: "Lanes", address: Array, size: int, access: str, space: str) -> None:
-    """Raise an error for the first misaligned address."""
-    position = int(np.argmax((address & address.dtype.type(size - 1)) != 0))
-    value = int(address[position])
-    raise PtxError(
-        "CUDA_ERROR_MISALIGNED_ADDRESS", f"{access} of {size} bytes at {space} address 0x{value:x} is misaligned, {_where(lanes, position)}"
-    )
+def misaligned(address: Array, size: int) -> Array:
+    """Return which addresses are no multiple of a size."""
+    return np.asarray((address & address.dtype.type(size - 1)) != 0)
 
 
 def store(view: Array, index: Array, value: Any) -> None:

@@ -8,7 +8,7 @@ from .errors import PtxError
 from .memory import CODE_WINDOW, Arena
 from .parser import parse
 from .program import Program
-from .ptx_types import DTYPES, Function, Group, Name, Register, Variable
+from .ptx_types import DTYPES, Function, Name, Register, Variable
 
 
 class Module:
@@ -82,8 +82,8 @@ class Module:
             self.programs[key] = Program(self, kernel, watcher(checks) if checks else None)
         return self.programs[key]
 
-    def shared_layout(self, kernel: Function) -> tuple[dict[str, int], int]:
-        """Return the offsets of the shared variables that a kernel reaches, and their size. Arrays without a size come behind."""
+    def shared_layout(self, kernel: Function) -> tuple[dict[str, tuple[int, int]], int]:
+        """Return the offset and the size of each shared variable that a kernel reaches, and their sum. Those without a size come last."""
         variables: dict[str, Variable] = {}
         for function in self.reached(kernel):
             for instruction in function.instructions:
@@ -91,17 +91,14 @@ class Module:
                     variable = function.variables.get(name) or self.text.variables.get(name)
                     if variable is not None and variable.space == "shared":
                         variables[name] = variable
-        offsets, size = {}, 0
+        places, size = {}, 0
         dynamic = [variable for variable in variables.values() if not variable.count]
         for variable in sorted((variable for variable in variables.values() if variable.count), key=lambda each: -each.align):
             size = -(-size // variable.align) * variable.align
-            offsets[variable.name] = size
+            places[variable.name] = size, variable.size
             size += variable.size
-        static = size
-        for variable in dynamic:
-            align = max([16, *(each.align for each in dynamic)])
-            offsets[variable.name] = -(-size // align) * align
-        return offsets, static
+        align = max([16, *(each.align for each in dynamic)])
+        return places | {variable.name: (-(-size // align) * align, 0) for variable in dynamic}, size
 
     def reached(self, kernel: Function) -> list[Function]:
         """Return the functions that a kernel can call."""
@@ -124,8 +121,6 @@ def _names(operands: Any) -> list[str]:
     for operand in operands:
         if isinstance(operand, Name):
             names.append(operand.text)
-        elif isinstance(operand, Group):
-            names += _names(operand.parts)
         elif hasattr(operand, "base"):
             names += _names([operand.base])
         elif hasattr(operand, "parts"):

@@ -1,19 +1,16 @@
 """Atomic operations: atom and red. Lanes that hit one address act one after the other, in the order of their numbers."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation, put_all
 from .formats import pack, unpack
-from .guards import Step
+from .lanes import Lanes
 from .ops_integer import REDUCTIONS
-from .ops_memory import LOCATE, Locate, _widen, by_window, space_of
-from .ptx_types import DTYPES, U64, UNSIGNED, Array, DType, Name
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
+from .ops_memory import LOCATE, Locate, by_window, operand_of
+from .ptx_types import DTYPES, UNSIGNED, Array, DType, Name
 
 Update = Callable[[Any, Any], Any]
 
@@ -105,9 +102,7 @@ def _atom(decoder: Decoder) -> Step:
     kind = decoder.type
     if not name or kind == "b128" or decoder.has("async"):
         raise decoder.unsupported()
-    operand_space, address = decoder.address(position, U64)
-    space = space_of(decoder, operand_space)
-    address = _widen(address, space)
+    space, address, step = operand_of(decoder, position)
     dtype, update = _form(name, kind)
     destinations = decoder.vector(0) if returns else []
     if returns and all(isinstance(part, Name) and part.text == "_" for part in destinations):
@@ -118,14 +113,14 @@ def _atom(decoder: Decoder) -> Step:
     targets = [decoder.target(part, dtype) for part in destinations] if returns else []
     size = dtype.itemsize * len(parts)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         where = lanes.spread(address(lanes))
         values = [lanes.spread(source(lanes)) for source in sources]
         others = lanes.spread(swap(lanes)) if swap is not None else None
         olds = [np.empty(lanes.count, dtype) for _ in values]
 
-        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
-            view, index = locate(some, there, size, dtype, "atomic access", 0)
+        def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
+            view, index = locate(some, there, size, dtype, "atomic access", step)
             chosen = slice(None) if positions is None else positions
             for number, value in enumerate(values):
                 if others is not None:
@@ -139,8 +134,7 @@ def _atom(decoder: Decoder) -> Step:
             part(lanes, where, LOCATE[space], None)
         else:
             by_window(lanes, where, part)
-        for target, old in zip(targets, olds, strict=True):
-            target(lanes, old)
+        put_all(lanes, targets, olds)
 
     return run
 

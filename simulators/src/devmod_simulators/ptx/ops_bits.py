@@ -1,16 +1,10 @@
 """Bits of integers: counts, fields, permutations, dot products of bytes."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from .decoder import Decoder, operation
-from .guards import Step
-from .ops_integer import binary, constant, integer_type, ternary, unary
+from .decoder import Decoder, Step, operation
+from .ops_integer import compute, constant, integer_type
 from .ptx_types import S32, S64, U8, U32, U64, UNSIGNED, Array
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 
 def _lanes_of(array: Array, signed: bool, kind: str) -> Array:
@@ -30,21 +24,14 @@ def _dot(decoder: Decoder) -> Step:
             y = y[:, half]
         return (np.sum(x * y, axis=1) + c).astype(U32)
 
-    return ternary(decoder, (U32, U32, U32), run, U32)
+    return compute(decoder, [U32, U32, U32], run)
 
 
 def population(a: Array) -> Array:
     """Return the number of bits that are set."""
-    return np.bitwise_count(a).astype(U32) if hasattr(np, "bitwise_count") else _slow_population(a)
-
-
-def _slow_population(a: Array) -> Array:
+    if hasattr(np, "bitwise_count"):  # NumPy 2
+        return np.bitwise_count(a).astype(U32)
     return np.unpackbits(np.ascontiguousarray(a).view(U8).reshape(len(a), -1), axis=1).sum(axis=1, dtype=U32)
-
-
-@operation("popc")
-def _popc(decoder: Decoder) -> Step:
-    return unary(decoder, integer_type(decoder), population, U32)
 
 
 def smear(a: Array) -> Array:
@@ -62,11 +49,6 @@ def leading_zeros(a: Array) -> Array:
     return U32.type(8 * a.dtype.itemsize) - population(smear(a))
 
 
-@operation("clz")
-def _clz(decoder: Decoder) -> Step:
-    return unary(decoder, integer_type(decoder), leading_zeros, U32)
-
-
 @operation("bfind")
 def _bfind(decoder: Decoder) -> Step:
     dtype = decoder.dtype
@@ -81,7 +63,7 @@ def _bfind(decoder: Decoder) -> Step:
         zeros = leading_zeros(a)
         return np.where(a == 0, U32.type(0xFFFFFFFF), zeros if shift else top - zeros)
 
-    return unary(decoder, dtype, run, U32)
+    return compute(decoder, [dtype], run, U32)
 
 
 _REVERSED = np.array([int(f"{value:08b}"[::-1], 2) for value in range(256)], U8)
@@ -94,9 +76,9 @@ def reverse_bits(a: Array) -> Array:
     return np.ascontiguousarray(table[:, ::-1]).view(a.dtype).reshape(-1)
 
 
-@operation("brev")
-def _brev(decoder: Decoder) -> Step:
-    return unary(decoder, integer_type(decoder), reverse_bits)
+operation("popc")(lambda decoder: compute(decoder, [integer_type(decoder)], population, U32))
+operation("clz")(lambda decoder: compute(decoder, [integer_type(decoder)], leading_zeros, U32))
+operation("brev")(lambda decoder: compute(decoder, [integer_type(decoder)], reverse_bits))
 
 
 @operation("bfe")
@@ -116,23 +98,20 @@ def _bfe(decoder: Decoder) -> Step:
         beyond = a >> top.astype(dtype) if dtype.kind == "i" else dtype.type(0)
         return np.where((length & byte) == 0, dtype.type(0), np.where(start > top, beyond, inside))
 
-    return ternary(decoder, (dtype, U32, U32), run, dtype)
+    return compute(decoder, [dtype, U32, U32], run)
 
 
 @operation("bfi")
 def _bfi(decoder: Decoder) -> Step:
-    decoder.count(5)
     dtype = integer_type(decoder)
-    a, b, c, d = decoder.source(1, dtype), decoder.source(2, dtype), decoder.source(3, U32), decoder.source(4, U32)
-    out = decoder.target(0, dtype)
     byte = np.uint32(255)
 
-    def run(lanes: "Lanes") -> None:
-        start, count = (c(lanes) & byte).astype(dtype), (d(lanes) & byte).astype(dtype)
+    def run(a: Array, b: Array, c: Array, d: Array) -> Array:
+        start, count = (c & byte).astype(dtype), (d & byte).astype(dtype)
         mask = ~(~constant(0, dtype) << count) << start
-        out(lanes, (b(lanes) & ~mask) | ((a(lanes) << start) & mask))
+        return (b & ~mask) | ((a << start) & mask)
 
-    return run
+    return compute(decoder, [dtype, dtype, U32, U32], run)
 
 
 @operation("bmsk")
@@ -144,7 +123,7 @@ def _bmsk(decoder: Decoder) -> Step:
             start, count = start & U32.type(31), count & U32.type(31)
         return ~(~constant(0, U32) << count) << start
 
-    return binary(decoder, U32, run)
+    return compute(decoder, [U32, U32], run)
 
 
 @operation("szext")
@@ -157,7 +136,7 @@ def _szext(decoder: Decoder) -> Step:
         shift = (U32.type(32) - count).astype(dtype)
         return np.where(count == 0, dtype.type(0), (a << shift) >> shift)
 
-    return binary(decoder, dtype, run, second=U32)
+    return compute(decoder, [dtype, U32], run)
 
 
 @operation("prmt")
@@ -188,7 +167,7 @@ def _prmt(decoder: Decoder) -> Step:
             result = result | (byte.astype(U32) << U32.type(8 * place))
         return result
 
-    return ternary(decoder, (U32, U32, U32), run, U32)
+    return compute(decoder, [U32, U32, U32], run)
 
 
 @operation("fns")
@@ -209,4 +188,4 @@ def _fns(decoder: Decoder) -> Step:
     def run(mask: Array, base: Array, offset: Array) -> Array:
         return np.array([find(int(m), int(b), int(o)) for m, b, o in zip(*np.broadcast_arrays(mask, base, offset), strict=True)], U32)
 
-    return ternary(decoder, (U32, U32, S32), run, U32)
+    return compute(decoder, [U32, U32, S32], run)

@@ -1,19 +1,18 @@
 """Conversion of values: cvt, and addresses: cvta, isspacep."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation
 from .formats import flush, narrow, pack, step, unpack
-from .guards import Step
-from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
+from .lanes import Lanes
+from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, WINDOW_SHIFT, WINDOWS
 from .ops_float import bits_type
+from .ops_integer import compute
+from .ops_memory import space_of
 from .ptx_types import DTYPES, F32, F64, PRED, S64, U32, U64, UNSIGNED, Array, DType
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 _FLOATS = {"f16", "bf16", "f32", "f64", "tf32"}
 _PAIRS = {"f16x2", "bf16x2", "e4m3x2", "e5m2x2"}
@@ -31,9 +30,7 @@ def _cvt(decoder: Decoder) -> Step:
     target_type = bits_type(result) if result in _FLOATS else DTYPES[result]
     if kind == "tf32":
         source_type = F32
-    a, out = decoder.source(1, source_type), decoder.target(0, target_type)
-    convert = conversion(decoder, result, kind, target_type)
-    return lambda lanes: out(lanes, convert(a(lanes)))
+    return compute(decoder, [source_type], conversion(decoder, result, kind, target_type), target_type)
 
 
 def conversion(decoder: Decoder, result: str, kind: str, target: DType) -> Callable[[Array], Array]:
@@ -131,15 +128,13 @@ def _cvt_pair(decoder: Decoder, result: str, kind: str) -> Step:
     """Decode conversions to and from pairs of small floats."""
     mode = decoder.first(("rn", "rz"), "rn")
     relu = decoder.has("relu")
-    sources = [decoder.source(number, bits_type(kind)) for number in range(1, decoder.count(3 if kind == "f32" else 2))]
-    out = decoder.target(0, UNSIGNED[DTYPES[result].itemsize])
 
-    def run(lanes: "Lanes") -> None:
-        high, *low = (unpack(kind, source(lanes)) for source in sources)
+    def run(*operands: Array) -> Array:
+        high, *low = (unpack(kind, operand) for operand in operands)
         value = np.stack(np.broadcast_arrays(*low, high), axis=1) if low else high
-        out(lanes, pack(result, np.where(value < 0, value.dtype.type(0), value) if relu else value, mode))
+        return pack(result, np.where(value < 0, value.dtype.type(0), value) if relu else value, mode)
 
-    return run
+    return compute(decoder, [bits_type(kind)] * (2 if kind == "f32" else 1), run, UNSIGNED[DTYPES[result].itemsize])
 
 
 def _cvt_pack(decoder: Decoder) -> Step:
@@ -147,82 +142,50 @@ def _cvt_pack(decoder: Decoder) -> Step:
     result, source = decoder.types[:2]
     small = DTYPES[result]
     limits = np.iinfo(small)
-    a, b = decoder.source(1, DTYPES[source]), decoder.source(2, DTYPES[source])
-    rest = decoder.source(3, U32) if len(decoder.operands) == 4 else None
-    out = decoder.target(0, U32)
     bits = 8 * small.itemsize
 
-    def run(lanes: "Lanes") -> None:
-        high, low = (
-            np.clip(x.astype(S64), limits.min, limits.max).astype(small).view(UNSIGNED[small.itemsize]).astype(U32)
-            for x in (a(lanes), b(lanes))
-        )
+    def run(a: Array, b: Array, *rest: Array) -> Array:
+        both = (np.clip(x.astype(S64), limits.min, limits.max).astype(small) for x in (a, b))
+        high, low = (each.view(UNSIGNED[small.itemsize]).astype(U32) for each in both)
         value = low | (high << U32.type(bits))
-        if rest is not None:
-            value = value | (rest(lanes) << U32.type(2 * bits))
-        out(lanes, value)
+        return value | (rest[0] << U32.type(2 * bits)) if rest else value
 
-    return run
-
-
-_WINDOWS = {"global": 0, "const": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
-
-
-def _space(decoder: Decoder) -> str:
-    for part in decoder.parts[1:]:
-        if part.split("::")[0] in _WINDOWS:
-            return part.split("::")[0]
-    return ""
+    return compute(decoder, [DTYPES[source], DTYPES[source], U32][: len(decoder.operands) - 1], run, U32)
 
 
 @operation("cvta")
 def _cvta(decoder: Decoder) -> Step:
-    window = np.uint64(_WINDOWS[_space(decoder)])
-    a, out = decoder.source(1, U64), decoder.target(0, U64)
+    space = space_of(decoder, "")
+    window = np.uint64(WINDOWS[space])
     if not window:
-        return lambda lanes: out(lanes, a(lanes))
+        return compute(decoder, [U64], lambda a: a)
     if decoder.has("to"):
-        return lambda lanes: out(lanes, a(lanes) - window)
-    if _space(decoder) != "param":
-        return lambda lanes: out(lanes, a(lanes) + window)
-    mark, local = np.uint64(FUNCTION_PARAMETERS), np.uint64(LOCAL_WINDOW - FUNCTION_PARAMETERS)
-
-    def parameter(lanes: "Lanes") -> None:
-        value = a(lanes)
-        out(lanes, np.where(value >= mark, value + local, value + window))
-
-    return parameter
+        return compute(decoder, [U64], lambda a: a - window)
+    if space != "param":
+        return compute(decoder, [U64], lambda a: a + window)
+    mark, local = np.uint64(FUNCTION_PARAMETERS), np.uint64(WINDOWS["local"] - FUNCTION_PARAMETERS)
+    return compute(decoder, [U64], lambda a: np.where(a >= mark, a + local, a + window))
 
 
 @operation("isspacep")
 def _isspacep(decoder: Decoder) -> Step:
-    space = _space(decoder)
-    a, out = decoder.source(1, U64), decoder.target(0, PRED)
-    shift = np.uint64(WINDOW_SHIFT)
-    wanted = np.uint64(_WINDOWS[space] >> WINDOW_SHIFT)
-
-    def run(lanes: "Lanes") -> None:
-        window = a(lanes) >> shift
-        if space in ("global", "const"):
-            out(lanes, (window < np.uint64(SHARED_WINDOW >> WINDOW_SHIFT)) if space == "global" else np.zeros(1, bool))
-        else:
-            out(lanes, window == wanted)
-
-    return run
+    space, window = space_of(decoder, ""), np.uint64(WINDOW_SHIFT)
+    if space == "global":
+        return compute(decoder, [U64], lambda a: a < np.uint64(WINDOWS["shared"]), PRED)
+    wanted = np.uint64(WINDOWS[space] >> WINDOW_SHIFT) if space != "const" else ~np.uint64(0)  # no address is const
+    return compute(decoder, [U64], lambda a: a >> window == wanted, PRED)
 
 
 @operation("mapa")
 def _mapa(decoder: Decoder) -> Step:
     dtype: Any = UNSIGNED[decoder.dtype.itemsize]
-    a, rank, out = decoder.source(1, dtype), decoder.source(2, U32), decoder.target(0, dtype)
     low = dtype.type((1 << CLUSTER_SHIFT) - 1)
     keep = dtype.type(0) if dtype == U32 else ~dtype.type((1 << WINDOW_SHIFT) - 1)
 
-    def run(lanes: "Lanes") -> None:
-        address = a(lanes)
-        out(lanes, (address & (low | keep)) | ((rank(lanes).astype(dtype) + dtype.type(1)) << dtype.type(CLUSTER_SHIFT)))
+    def run(address: Array, rank: Array) -> Array:
+        return (address & (low | keep)) | ((rank.astype(dtype) + dtype.type(1)) << dtype.type(CLUSTER_SHIFT))
 
-    return run
+    return compute(decoder, [dtype, U32], run)
 
 
 @operation("getctarank")
@@ -230,7 +193,7 @@ def _getctarank(decoder: Decoder) -> Step:
     dtype: Any = UNSIGNED[decoder.dtype.itemsize]
     a, out = decoder.source(1, dtype), decoder.target(0, U32)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         rank = ((a(lanes) >> dtype.type(CLUSTER_SHIFT)) & dtype.type(0xFF)).astype(U32)
         out(lanes, np.where(rank == 0, lanes.column("cluster_ctarank"), rank - U32.type(1)))
 

@@ -1,18 +1,15 @@
 """Asynchronous copies to and from shared memory. They happen at once, so to wait for them does nothing."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
-from .guards import Step
+from .decoder import Decoder, Step, operation
+from .lanes import Lanes
 from .ops_mbarrier import arrive, changing, expect, shared_offset, update
 from .ops_memory import load, save
 from .ops_tensor import tensor_copy
 from .ptx_types import DTYPES, U8, U32, U64, UNSIGNED, Array, Integer
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 
 @operation("cp")
@@ -39,7 +36,7 @@ def _cp(decoder: Decoder) -> Step:
     length = decoder.source(3, DTYPES["u32"]) if len(decoder.operands) > 3 else None
     fetch_byte, put_byte = load("global", U8, 1), save("shared", U8, 1)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         to, of = target(lanes), source(lanes)
         if length is None:
             put(lanes, to, fetch(lanes, of))
@@ -69,7 +66,7 @@ def bulk_copy(decoder: Decoder) -> Step:
     signal = decoder.address(3, U64)[1] if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts) else None
     fetch, put = load(source, U64, 2), save(to, U64, 2)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         sizes = lanes.spread(size(lanes)).astype(np.int64)
         chunks = sizes // 16
         positions = np.repeat(np.arange(lanes.count), chunks)

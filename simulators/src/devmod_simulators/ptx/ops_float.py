@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from . import ops_integer
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation
 from .formats import flush, pack, rounded, two_product, two_sum, unpack
-from .guards import Step
 from .ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
 
 MODES = ("rn", "rz", "rm", "rp", "rna")
@@ -27,20 +26,16 @@ def bits_type(kind: str) -> Any:
 
 def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) -> Step:
     """Return the step of an instruction with `number` operands of one float type: flush, compute, round, saturate."""
-    kind = decoder.type
-    decoder.count(number + 1)
-    sources = [decoder.source(position + 1, bits_type(kind)) for position in range(number)]
-    out = decoder.target(0, bits_type(kind))
+    kind, dtype = decoder.type, bits_type(decoder.type)
     ftz, saturating, relu = decoder.has("ftz"), decoder.has("sat"), decoder.has("relu")
     mode = decoder.first(MODES, "rn")
     plain = kind in ("f32", "f64")
 
-    def run(lanes: Any) -> None:
-        values = [source(lanes) for source in sources]
+    def run(*values: Array) -> Array:
         if not plain:
-            values = [unpack(kind, value) for value in values]
+            values = tuple(unpack(kind, value) for value in values)
         if ftz:
-            values = [flush(value) for value in values]
+            values = tuple(map(flush, values))
         result = function(*values)
         if saturating:
             zero, one = result.dtype.type(0), result.dtype.type(1)
@@ -49,22 +44,10 @@ def arithmetic(decoder: Decoder, number: int, function: Callable[..., Array]) ->
             zero = result.dtype.type(0)
             result = np.where(np.isnan(result), result, np.maximum(result, zero))
         if not plain:
-            result = pack(kind, result, mode).view(out_type)
-        elif ftz:
-            result = flush(result)
-        out(lanes, result)
+            return pack(kind, result, mode).view(dtype)
+        return flush(result) if ftz else result
 
-    out_type = bits_type(kind)
-    if plain and not (ftz or saturating or relu):
-        if number == 1:
-            (only,) = sources
-            return lambda lanes: out(lanes, function(only(lanes)))
-        if number == 2:
-            first, second = sources
-            return lambda lanes: out(lanes, function(first(lanes), second(lanes)))
-        first, second, third = sources
-        return lambda lanes: out(lanes, function(first(lanes), second(lanes), third(lanes)))
-    return run
+    return ops_integer.compute(decoder, [dtype] * number, run if ftz or saturating or relu or not plain else function)
 
 
 def directed(kind: str, mode: str, exact: Callable[..., tuple[Array, Array]]) -> Callable[..., Array]:
@@ -103,33 +86,23 @@ def _fused_twice(a: Array, b: Array, c: Array) -> Array:
     return product.astype(F32)
 
 
-def _add(decoder: Decoder, subtract: bool) -> Step:
+@operation("add", "sub")
+def _add(decoder: Decoder) -> Step:
     if not is_float(decoder):
-        return ops_integer.add_or_subtract(decoder, subtract)
-    mode, kind = decoder.first(MODES, "rn"), decoder.type
-    if len(decoder.types) == 2:
-        return _mixed(decoder, subtract)
+        return ops_integer.add_or_subtract(decoder)
+    mode, kind, subtract = decoder.first(MODES, "rn"), decoder.type, decoder.parts[0] == "sub"
+    if len(decoder.types) == 2:  # add.f32.f16 and its kin: the first operand is narrower
+        narrow, function = decoder.types[1], np.subtract if subtract else np.add
+        return ops_integer.compute(decoder, [bits_type(narrow), F32], lambda a, b: function(unpack(narrow, a), b), F32)
     if mode != "rn" and kind in ("f32", "f64"):
         return arithmetic(decoder, 2, directed(kind, mode, (lambda a, b: two_sum(a, -b)) if subtract else two_sum))
     return arithmetic(decoder, 2, np.subtract if subtract else np.add)
 
 
-def _mixed(decoder: Decoder, subtract: bool) -> Step:
-    """Decode add.f32.f16 and its kin: the first operand is narrower."""
-    narrow = decoder.types[1]
-    decoder.count(3)
-    a, b, out = decoder.source(1, bits_type(narrow)), decoder.source(2, F32), decoder.target(0, F32)
-    return lambda lanes: out(lanes, unpack(narrow, a(lanes)) - b(lanes) if subtract else unpack(narrow, a(lanes)) + b(lanes))
-
-
-operation("add")(lambda decoder: _add(decoder, False))
-operation("sub")(lambda decoder: _add(decoder, True))
-
-
 @operation("mul")
 def _mul(decoder: Decoder) -> Step:
     if not is_float(decoder):
-        return ops_integer.binary(decoder, *ops_integer.product(decoder))
+        return ops_integer.multiply(decoder)
     mode, kind = decoder.first(MODES, "rn"), decoder.type
     if mode != "rn" and kind in ("f32", "f64"):
         return arithmetic(decoder, 2, directed(kind, mode, two_product))
@@ -143,32 +116,29 @@ def _fma(decoder: Decoder) -> Step:
     return arithmetic(decoder, 3, fused(decoder.type, decoder.first(MODES, "rn")))
 
 
-def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
-    result = a / b
+def _with_error(result: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a result with the sign of its error, which is that of `a` without the product of `result` and `b`."""
     product, low = two_product(result, b)
     error = ((a - product) - low) * np.sign(b)
     return result, np.where(np.isfinite(result) & np.isfinite(error), error, 0.0)
 
 
+def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
+    return _with_error(a / b, a, b)
+
+
 @operation("div")
 def _div(decoder: Decoder) -> Step:
     if not is_float(decoder):
-        return ops_integer.binary(decoder, decoder.dtype, ops_integer.quotient(decoder.dtype))
+        return ops_integer.compute(decoder, [decoder.dtype] * 2, ops_integer.quotient(decoder.dtype))
     mode, kind = decoder.first(MODES, "rn"), decoder.type
     return arithmetic(decoder, 2, np.divide if mode == "rn" else directed(kind, mode, _exact_quotient))
-
-
-def _exact_root(a: Array) -> tuple[Array, Array]:
-    result = np.sqrt(a)
-    product, low = two_product(result, result)
-    error = (a - product) - low
-    return result, np.where(np.isfinite(result) & np.isfinite(error), error, 0.0)
 
 
 @operation("sqrt")
 def _sqrt(decoder: Decoder) -> Step:
     mode, kind = decoder.first(MODES, "rn"), decoder.type
-    return arithmetic(decoder, 1, np.sqrt if mode == "rn" else directed(kind, mode, _exact_root))
+    return arithmetic(decoder, 1, np.sqrt if mode == "rn" else directed(kind, mode, lambda a: _with_error(np.sqrt(a), a, np.sqrt(a))))
 
 
 def _approximate(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -205,40 +175,26 @@ def _signed_minimum(a: Array, b: Array) -> Array:
     """Return the smaller number; a number is smaller than NaN, and -0 than +0."""
     result = np.fmin(a, b)
     zeros = (a == 0) & (b == 0)
-    return (
-        np.where(zeros & (np.signbit(a) | np.signbit(b)), np.copysign(result.dtype.type(0), -1), result).astype(result.dtype)
-        if zeros.any()
-        else result
-    )
+    return np.where(zeros & (np.signbit(a) | np.signbit(b)), -result.dtype.type(0), result) if zeros.any() else result
 
 
-def _signed_maximum(a: Array, b: Array) -> Array:
-    return -_signed_minimum(-a, -b)
-
-
-def _extreme(decoder: Decoder, larger: bool) -> Step:
+@operation("min", "max")
+def _extreme(decoder: Decoder) -> Step:
+    larger = decoder.parts[0] == "max"
     if not is_float(decoder):
         return ops_integer.minimum_or_maximum(decoder, np.maximum if larger else np.minimum)
-    function = _signed_maximum if larger else _signed_minimum
-    if decoder.has("NaN"):
-        plain = function
+    propagates, signs = decoder.has("NaN"), decoder.has("xorsign")
 
-        def function(a: Array, b: Array) -> Array:
-            return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), plain(a, b))
-
-    if decoder.has("xorsign"):
-        inner = function
-
-        def function(a: Array, b: Array) -> Array:
-            return np.copysign(inner(np.abs(a), np.abs(b)), np.where(np.signbit(a) ^ np.signbit(b), a.dtype.type(-1), a.dtype.type(1)))
+    def function(a: Array, b: Array) -> Array:
+        x, y = (np.abs(a), np.abs(b)) if signs else (a, b)
+        result = -_signed_minimum(-x, -y) if larger else _signed_minimum(x, y)
+        if propagates:
+            result = np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), result)
+        return np.copysign(result, np.where(np.signbit(a) ^ np.signbit(b), -1, 1).astype(a.dtype)) if signs else result
 
     if len(decoder.operands) == 4:
         return arithmetic(decoder, 3, lambda a, b, c: function(function(a, b), c))
     return arithmetic(decoder, 2, function)
-
-
-operation("min")(lambda decoder: _extreme(decoder, False))
-operation("max")(lambda decoder: _extreme(decoder, True))
 
 
 def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Step:
@@ -247,22 +203,20 @@ def _sign_bits(decoder: Decoder, function: Callable[[Array, Any], Array]) -> Ste
     dtype = UNSIGNED[DTYPES[kind].itemsize]
     mask = dtype.type({"f16": 0x8000, "bf16": 0x8000, "f16x2": 0x80008000, "bf16x2": 0x80008000, "f32": 1 << 31, "f64": 1 << 63}[kind])
     ftz = decoder.has("ftz") and kind == "f32"
-    return ops_integer.unary(decoder, dtype, lambda a: function(flush(a.view(F32)).view(dtype) if ftz else a, mask))
+    return ops_integer.compute(decoder, [dtype], lambda a: function(flush(a.view(F32)).view(dtype) if ftz else a, mask))
 
 
 @operation("neg")
 def _neg(decoder: Decoder) -> Step:
-    return _sign_bits(decoder, np.bitwise_xor) if is_float(decoder) else ops_integer.unary(decoder, decoder.dtype, np.negative)
+    return _sign_bits(decoder, np.bitwise_xor) if is_float(decoder) else ops_integer.compute(decoder, [decoder.dtype], np.negative)
 
 
 @operation("abs")
 def _abs(decoder: Decoder) -> Step:
-    return _sign_bits(decoder, lambda a, mask: a & ~mask) if is_float(decoder) else ops_integer.unary(decoder, decoder.dtype, np.abs)
+    return _sign_bits(decoder, lambda a, mask: a & ~mask) if is_float(decoder) else ops_integer.compute(decoder, [decoder.dtype], np.abs)
 
 
-@operation("copysign")
-def _copysign(decoder: Decoder) -> Step:
-    return ops_integer.binary(decoder, decoder.dtype, lambda a, b: np.copysign(b, a))
+operation("copysign")(lambda decoder: ops_integer.compute(decoder, [decoder.dtype] * 2, lambda a, b: np.copysign(b, a)))
 
 
 @operation("testp")
@@ -276,4 +230,4 @@ def _testp(decoder: Decoder) -> Step:
         "normal": lambda a: np.isfinite(a) & (np.abs(a) >= smallest),
         "subnormal": lambda a: (a != 0) & (np.abs(a) < smallest),
     }
-    return ops_integer.unary(decoder, decoder.dtype, tests[decoder.first(tuple(tests))], PRED)
+    return ops_integer.compute(decoder, [decoder.dtype], tests[decoder.first(tuple(tests))], PRED)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .decoder import Decoder, Source
+from .lanes import Lanes
 from .ops_matrix import Run, multiply, places_in_rows, register_type, shape_of, values_in_register
 from .ops_mbarrier import shared_offset
 from .ops_memory import load, save, space_of
 from .ptx_types import S64, U16, U32, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:
-    from .lanes import Lanes
     from .ops_warp import Warps
 
 
-def _elements(decoder: Decoder, parts: list[Any], operand: int) -> tuple[str, DType, Callable[["Lanes"], list[Array]]]:
+def _elements(decoder: Decoder, parts: list[Any], operand: int) -> tuple[str, DType, Callable[[Lanes], list[Array]]]:
     """Return the space and the type of a fragment's elements, and the function that computes the addresses of each lane's ones."""
     m, n, k = shape_of(decoder)
     rows, columns = places_in_rows(*{"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n)), len(parts) * values_in_register(decoder.type))
@@ -25,7 +25,7 @@ def _elements(decoder: Decoder, parts: list[Any], operand: int) -> tuple[str, DT
     stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
     dtype = UNSIGNED[decoder.dtype.itemsize]
 
-    def addresses(lanes: "Lanes") -> list[Array]:
+    def addresses(lanes: Lanes) -> list[Array]:
         step = lanes.spread(stride(lanes)).astype(S64)[:, None] if stride is not None else np.int64(minor.max() + 1)
         base, lane = lanes.spread(address(lanes)), lanes.column("laneid")
         offsets = ((major[lane] * step + minor[lane]) * dtype.itemsize).astype(base.dtype)
@@ -41,7 +41,7 @@ def load_fragment(decoder: Decoder) -> Run:
     space, dtype, addresses = _elements(decoder, parts, 1)
     fetch = load(space, dtype, 1)
 
-    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+    def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         values = np.stack([lanes.spread(fetch(lanes, each)[0]) for each in addresses(lanes)], axis=1)
         bits = np.ascontiguousarray(values).view(register)
         for number, target in enumerate(targets):
@@ -57,7 +57,7 @@ def store_fragment(decoder: Decoder) -> Run:
     space, dtype, addresses = _elements(decoder, parts, 0)
     put = save(space, dtype, 1)
 
-    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+    def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         bits = np.stack([lanes.spread(source(lanes)) for source in sources], axis=1)
         values = np.ascontiguousarray(bits).view(dtype)
         for number, each in enumerate(addresses(lanes)):
@@ -74,7 +74,7 @@ def _rows(decoder: Decoder, operand: int) -> tuple[Source, int]:
     return address, count
 
 
-def _row_addresses(lanes: "Lanes", warps: "Warps", address: Array, number: int) -> Array:
+def _row_addresses(lanes: Lanes, warps: "Warps", address: Array, number: int) -> Array:
     """Return for each lane the address of its row of an 8 by 8 matrix: lane `8 * number + i` has that of row `i`."""
     table = np.zeros(warps.count * 32, U64)
     table[warps.slots] = lanes.spread(address).astype(U64)
@@ -89,7 +89,7 @@ def load_matrix(decoder: Decoder) -> Run:
     transposed = decoder.has("trans")
     half, word = load("shared", U16, 1), load("shared", U32, 1)
 
-    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+    def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         lane = lanes.column("laneid").astype(S64)
         where = shared_offset(address(lanes))
         for number in range(count):
@@ -116,7 +116,7 @@ def store_matrix(decoder: Decoder) -> Run:
         raise decoder.unsupported()
     put = save("shared", U32, 1)
 
-    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+    def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         lane = lanes.column("laneid").astype(S64)
         where = shared_offset(address(lanes))
         for number in range(count):

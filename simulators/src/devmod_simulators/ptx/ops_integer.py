@@ -1,18 +1,15 @@
 """Integer arithmetic."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
-from .guards import Step
-from .ptx_types import S32, S64, U16, U32, U64, UNSIGNED, Array, DType
+from .decoder import Decoder, Source, Step, Target, operation
+from .lanes import Lanes
+from .ptx_types import S16, S32, S64, U16, U32, U64, UNSIGNED, Array, DType
 
-if TYPE_CHECKING:
-    from .lanes import Lanes
-
-_WIDER: dict[DType, DType] = {U16: U32, U32: U64, np.dtype("i2"): S32, S32: S64}
+_WIDER: dict[DType, DType] = {U16: U32, U32: U64, S16: S32, S32: S64}
 
 REDUCTIONS: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
@@ -24,28 +21,25 @@ def constant(value: int, dtype: DType) -> Array:
     return np.array([value], dtype)
 
 
-def unary(decoder: Decoder, dtype: DType, function: Callable[[Any], Any], result: DType | None = None) -> Step:
-    """Return the step of an instruction with one operand."""
-    decoder.count(2)
-    a, out = decoder.source(1, dtype), decoder.target(0, result or dtype)
-    return lambda lanes: out(lanes, function(a(lanes)))
+def applied(function: Callable[..., Any], sources: list[Source], out: Target) -> Step:
+    """Return the step that computes a destination of operands."""
+    if len(sources) == 1:
+        (only,) = sources
+        return lambda lanes: out(lanes, function(only(lanes)))
+    if len(sources) == 2:
+        first, second = sources
+        return lambda lanes: out(lanes, function(first(lanes), second(lanes)))
+    if len(sources) == 3:
+        first, second, third = sources
+        return lambda lanes: out(lanes, function(first(lanes), second(lanes), third(lanes)))
+    return lambda lanes: out(lanes, function(*[source(lanes) for source in sources]))
 
 
-def binary(
-    decoder: Decoder, dtype: DType, function: Callable[[Any, Any], Any], result: DType | None = None, second: DType | None = None
-) -> Step:
-    """Return the step of an instruction with two operands."""
-    decoder.count(3)
-    a, b, out = decoder.source(1, dtype), decoder.source(2, second or dtype), decoder.target(0, result or dtype)
-    return lambda lanes: out(lanes, function(a(lanes), b(lanes)))
-
-
-def ternary(decoder: Decoder, dtypes: tuple[DType, DType, DType], function: Callable[[Any, Any, Any], Any], result: DType) -> Step:
-    """Return the step of an instruction with three operands."""
-    decoder.count(4)
-    a, b, c = (decoder.source(number + 1, dtypes[number]) for number in range(3))
-    out = decoder.target(0, result)
-    return lambda lanes: out(lanes, function(a(lanes), b(lanes), c(lanes)))
+def compute(decoder: Decoder, dtypes: list[DType], function: Callable[..., Any], result: DType | None = None) -> Step:
+    """Return the step of an instruction whose operands have the types `dtypes`; the result has the first one, unless `result` is given."""
+    decoder.count(len(dtypes) + 1)
+    sources = [decoder.source(number, dtype) for number, dtype in enumerate(dtypes, 1)]
+    return applied(function, sources, decoder.target(0, result or dtypes[0]))
 
 
 def saturate(dtype: DType, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
@@ -83,7 +77,7 @@ def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, 
     if flag_out:
         decoder.writes.add(number)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         x, y = a(lanes), b(lanes)
         # The flag of a subtraction is the carry of x + ~y + 1, the inverse of a borrow: 128-bit divisions of NVRTC read it with addc.
         y = ~y if subtract else y
@@ -98,24 +92,21 @@ def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, 
     return run
 
 
-def add_or_subtract(decoder: Decoder, subtract: bool) -> Step:
+@operation("addc", "subc")
+def add_or_subtract(decoder: Decoder) -> Step:
     """Decode add, sub, addc and subc of integers."""
     root = decoder.parts[0]
-    flag_in, flag_out = root.endswith("c"), decoder.has("cc")
+    subtract, flag_in, flag_out = root.startswith("sub"), root.endswith("c"), decoder.has("cc")
     function = np.subtract if subtract else np.add
     if flag_in or flag_out:
         decoder.count(3)
         dtype = integer_type(decoder)
         return with_carry(decoder, decoder.source(1, dtype), decoder.source(2, dtype), subtract, flag_in, flag_out)
     if decoder.type in ("u16x2", "s16x2"):
-        return binary(decoder, U32, pairs(function, U16))
+        return compute(decoder, [U32, U32], pairs(function, U16))
     if decoder.has("sat"):
-        return binary(decoder, S32, saturate(S32, function))
-    return binary(decoder, integer_type(decoder), function)
-
-
-operation("addc")(lambda decoder: add_or_subtract(decoder, False))
-operation("subc")(lambda decoder: add_or_subtract(decoder, True))
+        return compute(decoder, [S32, S32], saturate(S32, function))
+    return compute(decoder, [integer_type(decoder)] * 2, function)
 
 
 def high_unsigned(a: Array, b: Array) -> Array:
@@ -155,28 +146,27 @@ def product(decoder: Decoder) -> tuple[DType, Callable[[Array, Array], Array], D
     return unsigned, np.multiply, unsigned
 
 
+def multiply(decoder: Decoder) -> Step:
+    """Decode mul of integers."""
+    dtype, function, result = product(decoder)
+    return compute(decoder, [dtype, dtype], function, result)
+
+
+@operation("madc")
 def multiply_add(decoder: Decoder) -> Step:
     """Decode mad of integers."""
     dtype, function, result = product(decoder)
     if decoder.has("cc") or decoder.parts[0] == "madc":
         decoder.count(4)
-        a, b, c = decoder.source(1, dtype), decoder.source(2, dtype), decoder.source(3, UNSIGNED[result.itemsize])
         unsigned = UNSIGNED[result.itemsize]
-        return with_carry(
-            decoder, lambda lanes: function(a(lanes), b(lanes)).view(unsigned), c, False, decoder.parts[0] == "madc", decoder.has("cc")
-        )
+        a, b, c = (decoder.source(number, kind) for number, kind in enumerate((dtype, dtype, unsigned), 1))
+        total = lambda lanes: function(a(lanes), b(lanes)).view(unsigned)  # noqa: E731
+        return with_carry(decoder, total, c, False, decoder.parts[0] == "madc", decoder.has("cc"))
     if decoder.has("sat"):
         limits = np.iinfo(S32)
-        return ternary(
-            decoder,
-            (dtype, dtype, result),
-            lambda a, b, c: np.clip(function(a, b).astype(S64) + c.astype(S64), limits.min, limits.max).astype(S32),
-            S32,
-        )
-    return ternary(decoder, (dtype, dtype, result), lambda a, b, c: function(a, b) + c, result)
-
-
-operation("madc")(multiply_add)
+        clipped = lambda a, b, c: np.clip(function(a, b).astype(S64) + c, limits.min, limits.max).astype(S32)  # noqa: E731
+        return compute(decoder, [dtype, dtype, result], clipped, S32)
+    return compute(decoder, [dtype, dtype, result], lambda a, b, c: function(a, b) + c, result)
 
 
 @operation("mul24", "mad24")
@@ -190,8 +180,8 @@ def _mul24(decoder: Decoder) -> Step:
         return (x * y >> shift).astype(dtype)
 
     if decoder.parts[0] == "mul24":
-        return binary(decoder, dtype, multiply_24)
-    return ternary(decoder, (dtype, dtype, dtype), lambda a, b, c: multiply_24(a, b) + c, dtype)
+        return compute(decoder, [dtype, dtype], multiply_24)
+    return compute(decoder, [dtype] * 3, lambda a, b, c: multiply_24(a, b) + c)
 
 
 def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
@@ -212,24 +202,23 @@ def quotient(dtype: DType) -> Callable[[Array, Array], Array]:
 def _rem(decoder: Decoder) -> Step:
     dtype = decoder.dtype
     if dtype.kind == "u":
-        return binary(decoder, dtype, lambda a, b: np.where(b == 0, a, np.remainder(a, b)))
+        return compute(decoder, [dtype, dtype], lambda a, b: np.where(b == 0, a, np.remainder(a, b)))
     unsigned = UNSIGNED[dtype.itemsize]
 
     def signed(a: Array, b: Array) -> Array:
         result = np.remainder(np.abs(a).view(unsigned), np.abs(b).view(unsigned)).view(dtype)
         return np.where(b == 0, a, np.where(a < 0, -result, result))
 
-    return binary(decoder, dtype, signed)
+    return compute(decoder, [dtype, dtype], signed)
 
 
 def minimum_or_maximum(decoder: Decoder, function: Callable[..., Any]) -> Step:
     """Decode min and max of integers."""
     if decoder.type in ("u16x2", "s16x2"):
-        return binary(decoder, U32, pairs(function, U16 if decoder.type == "u16x2" else np.dtype("i2")))
+        return compute(decoder, [U32, U32], pairs(function, U16 if decoder.type == "u16x2" else S16))
     if decoder.has("relu"):
-        zero = constant(0, decoder.dtype)
-        return binary(decoder, decoder.dtype, lambda a, b: np.maximum(function(a, b), zero))
-    return binary(decoder, decoder.dtype, function)
+        return compute(decoder, [decoder.dtype] * 2, lambda a, b: np.maximum(function(a, b), a.dtype.type(0)))
+    return compute(decoder, [decoder.dtype] * 2, function)
 
 
 @operation("sad")
@@ -240,4 +229,4 @@ def _sad(decoder: Decoder) -> Step:
     def run(a: Array, b: Array, c: Array) -> Array:
         return np.where(a > b, a.view(unsigned) - b.view(unsigned), b.view(unsigned) - a.view(unsigned)) + c
 
-    return ternary(decoder, (dtype, dtype, unsigned), run, unsigned)
+    return compute(decoder, [dtype, dtype, unsigned], run, unsigned)

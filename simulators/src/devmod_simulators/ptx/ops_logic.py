@@ -1,25 +1,22 @@
 """Logic, shifts and comparison."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation
 from .formats import flush, unpack
-from .guards import Step
-from .ops_integer import binary, ternary, unary
+from .lanes import Lanes
+from .ops_integer import compute, integer_type
 from .ptx_types import DTYPES, PRED, U32, U64, UNSIGNED, Array, Pair
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 
 def _bitwise(function: Callable[..., Any], for_predicates: Callable[..., Any]) -> Callable[[Decoder], Step]:
     def decode(decoder: Decoder) -> Step:
         if decoder.type == "pred":
-            return binary(decoder, PRED, for_predicates)
-        return binary(decoder, UNSIGNED[decoder.dtype.itemsize], function)
+            return compute(decoder, [PRED, PRED], for_predicates)
+        return compute(decoder, [integer_type(decoder)] * 2, function)
 
     return decode
 
@@ -27,17 +24,8 @@ def _bitwise(function: Callable[..., Any], for_predicates: Callable[..., Any]) -
 operation("and")(_bitwise(np.bitwise_and, np.logical_and))
 operation("or")(_bitwise(np.bitwise_or, np.logical_or))
 operation("xor")(_bitwise(np.bitwise_xor, np.logical_xor))
-
-
-@operation("not")
-def _not(decoder: Decoder) -> Step:
-    return unary(decoder, PRED if decoder.type == "pred" else UNSIGNED[decoder.dtype.itemsize], np.invert)
-
-
-@operation("cnot")
-def _cnot(decoder: Decoder) -> Step:
-    dtype = UNSIGNED[decoder.dtype.itemsize]
-    return unary(decoder, dtype, lambda a: (a == 0).astype(dtype))
+operation("not")(lambda decoder: compute(decoder, [PRED if decoder.type == "pred" else integer_type(decoder)], np.invert))
+operation("cnot")(lambda decoder: compute(decoder, [integer_type(decoder)], lambda a: (a == 0).astype(a.dtype)))
 
 
 @operation("lop3")
@@ -49,7 +37,7 @@ def _lop3(decoder: Decoder) -> Step:
     out, predicate = decoder.pair(operands[0], U32, PRED)
     condition = decoder.source(5, PRED) if combine else None
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         x, y, z = a(lanes), b(lanes), c(lanes)
         value = np.zeros(1, U32)
         for minterm in range(8):
@@ -74,7 +62,7 @@ def _shift(decoder: Decoder) -> Step:
         # NumPy defines shifts by the width and more: zeros, or the sign.
         return function(a, np.minimum(count, width).astype(dtype))
 
-    return binary(decoder, dtype, run, second=U32)
+    return compute(decoder, [dtype, U32], run)
 
 
 @operation("shf")
@@ -88,7 +76,7 @@ def _shf(decoder: Decoder) -> Step:
             return (both << count.astype(U64) >> np.uint64(32)).astype(U32)
         return (both >> count.astype(U64)).astype(U32)
 
-    return ternary(decoder, (U32, U32, U32), run, U32)
+    return compute(decoder, [U32, U32, U32], run)
 
 
 def _ordered(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
@@ -114,7 +102,7 @@ _FLOAT_COMPARISONS: dict[str, Callable[..., Any]] = {
 _COMBINATIONS: dict[str, Callable[..., Any]] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-def comparison(decoder: Decoder, kind: str) -> Callable[["Lanes"], Array]:
+def comparison(decoder: Decoder, kind: str) -> Callable[[Lanes], Array]:
     """Return the comparison of the second and third operand, as values of `kind`, combined with a fourth one."""
     floating = "f" in kind
     table = _FLOAT_COMPARISONS if floating else _COMPARISONS
@@ -127,7 +115,7 @@ def comparison(decoder: Decoder, kind: str) -> Callable[["Lanes"], Array]:
     combine = _COMBINATIONS.get(decoder.first(("and", "or", "xor")))
     condition = decoder.source(3, PRED) if combine else None
 
-    def run(lanes: "Lanes") -> Array:
+    def run(lanes: Lanes) -> Array:
         x, y = a(lanes), b(lanes)
         if floating:
             x, y = unpack(kind, x), unpack(kind, y)
@@ -150,7 +138,7 @@ def _setp(decoder: Decoder) -> Step:
     if isinstance(target, Pair) and not halves and decoder.first(("and", "or", "xor")):
         raise decoder.unsupported("the interpreter lacks setp with two destinations and a combination")
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         holds = compare(lanes)
         first(lanes, holds[:, 0].copy() if halves else holds)
         second(lanes, holds[:, 1].copy() if halves else ~holds)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder
+from .decoder import Decoder, put_all
 from .formats import unpack
-from .ptx_types import DTYPES, F16, F32, F64, S32, S64, U16, U32, U64, Array, DType
+from .lanes import Lanes
+from .ptx_types import DTYPES, F32, F64, S32, S64, U16, U32, U64, Array, DType
 
 if TYPE_CHECKING:
-    from .lanes import Lanes
     from .ops_warp import Warps
 
-Run = Callable[["Lanes", "Warps", Array], None]
+Run = Callable[[Lanes, "Warps", Array], None]
 
 _SHAPES = {"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16", "m16n16k16", "m32n8k16", "m8n32k16", "m16n16k8"}
 _LANE = np.arange(32)
@@ -46,30 +46,18 @@ def register_type(kind: str) -> DType:
 
 def elements(registers: list[Array], kind: str) -> Array:
     """Return the elements of registers as numbers: an axis for lanes and one for elements."""
-    bits = np.stack(np.broadcast_arrays(*registers), axis=1)
-    if kind == "f64":
-        return bits.view(F64)
-    if kind in ("f32", "tf32"):
-        values = np.ascontiguousarray(bits)
-        return (values & U32.type(0xFFFFE000)).view(F32) if kind == "tf32" else values.view(F32)
-    if kind == "s32":
-        return bits.view(S32)
+    bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*registers), axis=1))
     if kind in ("f16", "bf16"):
-        halves = np.ascontiguousarray(bits).view(U16)
-        return unpack(kind, halves.reshape(-1)).reshape(halves.shape)
-    return np.ascontiguousarray(bits).view(DTYPES[kind]).astype(S32)
+        return unpack(kind, bits.view(U16))
+    if kind == "tf32":
+        return (bits & U32.type(0xFFFFE000)).view(F32)
+    values = bits.view(DTYPES[kind])
+    return values.astype(S32) if values.dtype.itemsize == 1 else values
 
 
 def packed(values: Array, kind: str) -> list[Array]:
     """Return the registers of elements; the inverse of `elements`."""
-    if kind == "f64":
-        bits: Array = np.ascontiguousarray(values.astype(F64)).view(U64)
-    elif kind == "f16":
-        bits = np.ascontiguousarray(values.astype(F16)).view(U32)
-    elif kind == "s32":
-        bits = np.ascontiguousarray(values.astype(S64).astype(S32)).view(U32)
-    else:
-        bits = np.ascontiguousarray(values.astype(F32)).view(U32)
+    bits = np.ascontiguousarray(values.astype(DTYPES[kind])).view(register_type(kind))
     return [np.ascontiguousarray(bits[:, number]) for number in range(bits.shape[1])]
 
 
@@ -142,10 +130,9 @@ def multiply(decoder: Decoder) -> Run:
     targets = [decoder.target(part, register_type(d_kind)) for part in parts[0]]
     counts = [len(each) for each in parts]
     if wide:
+        whole = ((m, k), (k, n), (m, n))
         places = [
-            places_in_rows(m, k, counts[1] * values_in_register(a_kind)),
-            places_in_rows(k, n, counts[2] * values_in_register(b_kind)),
-            places_in_rows(m, n, counts[3] * values_in_register(c_kind)),
+            places_in_rows(*each, count * values_in_register(kind)) for each, count, kind in zip(whole, counts[1:], kinds[1:], strict=True)
         ]
     else:
         if not (decoder.has("row") and decoder.has("col")) or (m == 8 and a_kind == "f16"):
@@ -155,7 +142,7 @@ def multiply(decoder: Decoder) -> Run:
             places[0] = (np.repeat(_GROUP[:, None], places[0][0].shape[1], axis=1), places[0][1])
     clamp = decoder.has("satfinite") and d_kind == "s32"
 
-    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+    def run(lanes: Lanes, warps: "Warps", members: Array) -> None:
         a, b, c = (
             matrix(by_warp(warps, spread(elements([source(lanes) for source in each], kind), lanes.count)), place, rows, columns)
             for each, kind, place, rows, columns in zip(sources, (a_kind, b_kind, c_kind), places, (m, k, m), (k, n, n), strict=True)
@@ -164,8 +151,7 @@ def multiply(decoder: Decoder) -> Run:
         if clamp:
             result = np.clip(result, -(2**31), 2**31 - 1)
         values = result[:, places[2][0], places[2][1]].reshape(warps.count * 32, -1)[warps.slots]
-        for target, value in zip(targets, packed(values, d_kind), strict=True):
-            target(lanes, value)
+        put_all(lanes, targets, packed(values, d_kind))
 
     return run
 

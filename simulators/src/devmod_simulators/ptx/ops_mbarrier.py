@@ -5,18 +5,15 @@ A barrier is a 64-bit word. PTX leaves its format open; here it has, from the lo
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Target, operation
-from .guards import Step
-from .memory import SHARED_WINDOW
+from .decoder import Decoder, Step, Target, operation
+from .lanes import Lanes
+from .memory import WINDOWS
 from .ops_memory import load, locate_shared
 from .ptx_types import PRED, U32, U64, Array, Integer, Name
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 _COUNT = (1 << 20) - 1
 _BYTES = (1 << 22) - 1
@@ -44,7 +41,7 @@ class Word:
 Change = Callable[[Word, int], None]
 
 
-def update(lanes: "Lanes", address: Array, change: Change, counts: list[int]) -> Array:
+def update(lanes: Lanes, address: Array, change: Change, counts: list[int]) -> Array:
     """Change the barrier of each lane by its count, one lane after the other, and return the words before."""
     view, index = locate_shared(lanes, shared_offset(address), 8, U64, "mbarrier access")
     before = []
@@ -60,7 +57,8 @@ def update(lanes: "Lanes", address: Array, change: Change, counts: list[int]) ->
 def shared_offset(address: Array) -> Array:
     """Return addresses in shared memory of generic ones or of those in shared memory."""
     if address.dtype == U64:
-        return np.where(address >= np.uint64(SHARED_WINDOW), address - np.uint64(SHARED_WINDOW), address)
+        window = np.uint64(WINDOWS["shared"])
+        return np.where(address >= window, address - window, address)
     return address
 
 
@@ -79,7 +77,7 @@ def changing(decoder: Decoder, position: int, number: Any, change: Change, out: 
     _, address = decoder.address(position, U64)
     count = decoder.source(number, U32)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         before = update(lanes, address(lanes), change, lanes.spread(count(lanes)).tolist())
         if out is not None:
             out(lanes, before)
@@ -128,7 +126,7 @@ def _wait(decoder: Decoder) -> Step:
     parity = decoder.has("parity")
     state = decoder.source(2, U32 if parity else U64)
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         words = load("shared", U64, 1)(lanes, shared_offset(address(lanes)))[0]
         value = state(lanes)
         wanted = (value & U32.type(1)).astype(U64) if parity else value >> np.uint64(_PHASE)

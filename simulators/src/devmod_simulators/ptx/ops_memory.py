@@ -2,38 +2,22 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, Source, operation
-from .guards import Step
-from .memory import (
-    CLUSTER_SHIFT,
-    FUNCTION_PARAMETERS,
-    HEAP,
-    LOCAL_WINDOW,
-    PARAM_WINDOW,
-    SHARED_WINDOW,
-    WINDOW_SHIFT,
-    illegal,
-    place_of,
-    stepped,
-    store,
-)  # fmt: skip
+from .decoder import Decoder, Source, Step, operation, put_all
+from .lanes import Lanes
+from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, HEAP, WINDOW_SHIFT, WINDOWS, fault, place_of, stepped, store
 from .ops_move import joined, split
 from .ptx_types import S64, U8, U64, UNSIGNED, Array, DType
 
-if TYPE_CHECKING:
-    from .lanes import Lanes
-
 #: A function that returns a view of memory and the indices of elements there: lanes, addresses, bytes, type of an element, kind of access,
 #: and a constant that is added to the addresses.
-Locate = Callable[["Lanes", Array, int, DType, str, int], tuple[Array, Array]]
-SPACES = ("global", "shared", "local", "param", "const")
+Locate = Callable[[Lanes, Array, int, DType, str, int], tuple[Array, Array]]
 
 
-def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_global(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in global memory."""
     arena = lanes.frame.execution.arena
     if address.dtype is not U64:
@@ -43,7 +27,7 @@ def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, acces
     return arena.locate(lanes, address, size, dtype, access, step)
 
 
-def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_shared(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in shared memory, of the lane's own block or of another one of its cluster."""
     execution = lanes.frame.execution
     shared = execution.shared
@@ -53,51 +37,41 @@ def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, acces
         rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
         others = math.prod(execution.launch.cluster)
         if int(rank.max()) >= others:
-            illegal(lanes, address, rank >= others, size, access, "shared")
+            raise fault(lanes, address, rank >= others, size, access, "shared")
         own = lanes.column("block")
         block = np.where(rank < 0, own, own // others * others + rank)
         pieces = block * shared.stride
         address = address & address.dtype.type((1 << CLUSTER_SHIFT) - 1)
-    return shared.locate(lanes, pieces, address, size, dtype, access, step)
+    return shared.locate(lanes, address, size, dtype, access, step, pieces)
 
 
-def locate_local(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_local(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements in local memory."""
     local = lanes.frame.execution.local
-    return local.locate(lanes, lanes.lanes * local.stride, address, size, dtype, access, step)
+    return local.locate(lanes, address, size, dtype, access, step, lanes.lanes * local.stride)
 
 
-def locate_param(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
+def locate_param(lanes: Lanes, address: Array, size: int, dtype: DType, access: str, step: int = 0) -> tuple[Array, Array]:
     """Locate elements of parameters: of the kernel, or of device functions, which are in local memory."""
     if int(address.max()) >= FUNCTION_PARAMETERS:
         return locate_local(lanes, address - address.dtype.type(FUNCTION_PARAMETERS), size, dtype, access, step)
-    parameters = lanes.frame.execution.parameters
-    return parameters.locate(lanes, None, address, size, dtype, access, step)
+    return lanes.frame.execution.parameters.locate(lanes, address, size, dtype, access, step)
 
 
 LOCATE: dict[str, Locate] = {
-    "global": locate_global,
-    "const": locate_global,
-    "shared": locate_shared,
-    "local": locate_local,
-    "param": locate_param,
-}
-_WINDOWS: dict[int, tuple[Locate, int]] = {
-    HEAP >> WINDOW_SHIFT: (locate_global, 0),
-    SHARED_WINDOW >> WINDOW_SHIFT: (locate_shared, SHARED_WINDOW),
-    LOCAL_WINDOW >> WINDOW_SHIFT: (locate_local, LOCAL_WINDOW),
-    PARAM_WINDOW >> WINDOW_SHIFT: (locate_param, PARAM_WINDOW),
-}
+    "global": locate_global, "const": locate_global, "shared": locate_shared, "local": locate_local, "param": locate_param,
+}  # fmt: skip
+_WINDOWS = {WINDOWS[space] >> WINDOW_SHIFT: (LOCATE[space], WINDOWS[space]) for space in ("shared", "local", "param")}
 
 
-def by_window(lanes: "Lanes", address: Array, action: Callable[["Lanes", Array, Locate, Any], None]) -> None:
+def by_window(lanes: Lanes, address: Array, action: Callable[[Lanes, Array, Locate, Any], None]) -> None:
     """Call `action` for the lanes of each space that generic addresses are in, with the addresses there and the lanes' positions."""
     low, high = int(address.min()), int(address.max())
     if high < HEAP:
         action(lanes, address, locate_global, None)
         return
-    if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT and low >> WINDOW_SHIFT in _WINDOWS:
-        locate, start = _WINDOWS[low >> WINDOW_SHIFT]
+    if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT:
+        locate, start = _WINDOWS.get(low >> WINDOW_SHIFT, (locate_global, 0))
         action(lanes, address - np.uint64(start), locate, None)
         return
     window = address >> np.uint64(WINDOW_SHIFT)
@@ -108,18 +82,16 @@ def by_window(lanes: "Lanes", address: Array, action: Callable[["Lanes", Array, 
 
 
 def space_of(decoder: Decoder, operand_space: str) -> str:
-    """Return the space that an instruction names, or "" for generic addresses."""
-    for part in decoder.parts[1:]:
-        if part.split("::")[0] in SPACES:
-            return part.split("::")[0]
-    return {"local": "local", "param": "param"}.get(operand_space, "") if operand_space else ""
+    """Return the space that an instruction names, or that of its operand in local memory; "" for generic addresses."""
+    named = next((space for part in decoder.parts[1:] if (space := part.split("::")[0]) in WINDOWS), "")
+    return named or (operand_space if operand_space in ("local", "param") else "")
 
 
-def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lanes", Array], list[Array]]:
+def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes, Array], list[Array]]:
     """Return the function that loads vectors of `count` elements, `step` bytes behind the addresses that it gets."""
     size = dtype.itemsize * count
 
-    def fetch(lanes: "Lanes", address: Array, locate: Locate) -> list[Array]:
+    def fetch(lanes: Lanes, address: Array, locate: Locate) -> list[Array]:
         view, index = locate(lanes, address, size, dtype, "read", step)
         if count == 1:
             return [view.take(index)]
@@ -129,10 +101,10 @@ def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
         locate_here = LOCATE[space]
         return lambda lanes, address: fetch(lanes, address, locate_here)
 
-    def generic(lanes: "Lanes", address: Array) -> list[Array]:
+    def generic(lanes: Lanes, address: Array) -> list[Array]:
         result: list[Array] = []
 
-        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
+        def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
             nonlocal result
             values = fetch(some, there, locate)
             if positions is None:
@@ -149,17 +121,17 @@ def load(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
     return generic
 
 
-def read_bytes(lanes: "Lanes", address: int, size: int) -> bytes:
+def read_bytes(lanes: Lanes, address: int, size: int) -> bytes:
     """Return the bytes at a generic address, as the first lane reads them."""
     part = lanes.select(np.zeros(size, int), [])
     return load("", U8, 1)(part, np.uint64(address) + np.arange(size, dtype=U64))[0].tobytes()
 
 
-def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lanes", Array, list[Array]], None]:
+def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[[Lanes, Array, list[Array]], None]:
     """Return the function that stores vectors of `count` elements, `step` bytes behind the addresses that it gets."""
     size = dtype.itemsize * count
 
-    def put(lanes: "Lanes", address: Array, values: list[Array], locate: Locate) -> None:
+    def put(lanes: Lanes, address: Array, values: list[Array], locate: Locate) -> None:
         lanes.frame.execution.stored = values
         view, index = locate(lanes, address, size, dtype, "write", step)
         for number, value in enumerate(values):
@@ -169,8 +141,8 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
         locate_here = LOCATE[space]
         return lambda lanes, address, values: put(lanes, address, values, locate_here)
 
-    def generic(lanes: "Lanes", address: Array, values: list[Array]) -> None:
-        def part(some: "Lanes", there: Array, locate: Locate, positions: Any) -> None:
+    def generic(lanes: Lanes, address: Array, values: list[Array]) -> None:
+        def part(some: Lanes, there: Array, locate: Locate, positions: Any) -> None:
             chosen = values if positions is None else [value if len(value) == 1 else value[positions] for value in values]
             put(some, there, chosen, locate)
 
@@ -179,25 +151,18 @@ def save(space: str, dtype: DType, count: int, step: int = 0) -> Callable[["Lane
     return generic
 
 
-def _widen(address: Source, space: str) -> Source:
-    """Return generic addresses as 64-bit integers."""
-    if space:
-        return address
-
-    def fetch(lanes: "Lanes") -> Array:
-        value = address(lanes)
-        return value if value.dtype is U64 else value.astype(U64)
-
-    return fetch
+def operand_of(decoder: Decoder, operand: int) -> tuple[str, Source, int]:
+    """Return the space of an address operand, "" for generic ones, the function that computes it, and the constant that comes to it."""
+    named, address = decoder.address(operand, U64)
+    space = space_of(decoder, named)
+    if space in ("global", "shared"):
+        return space, *decoder.base(operand, U64)
+    return space, address if space else lambda lanes: address(lanes).astype(U64, copy=False), 0
 
 
 @operation("ld", "ldu")
 def _ld(decoder: Decoder) -> Step:
-    operand_space, address = decoder.address(1, U64)
-    space = space_of(decoder, operand_space)
-    step = 0
-    if space in ("global", "shared"):
-        address, step = decoder.base(1, U64)
+    space, address, step = operand_of(decoder, 1)
     parts = decoder.vector(0)
     dtype, wide = decoder.dtype, decoder.type == "b128"
     if dtype.kind == "f":
@@ -207,30 +172,23 @@ def _ld(decoder: Decoder) -> Step:
         number, target = place // dtype.itemsize, targets[0]
         return lambda lanes: target(lanes, lanes.frame.execution.parameters.view(dtype)[number : number + 1])
     fetch = load(space, U64 if wide else dtype, len(parts) << wide, step)
-    address = _widen(address, space)
     if len(parts) == 1 and not wide:
         (out,) = targets
         return lambda lanes: out(lanes, fetch(lanes, address(lanes))[0])
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         values = fetch(lanes, address(lanes))
         if wide:
             values = [joined(values[number : number + 2], dtype) for number in range(0, len(values), 2)]
-        for target, value in zip(targets, values, strict=True):
-            target(lanes, value)
+        put_all(lanes, targets, values)
 
     return run
 
 
 @operation("st")
 def _st(decoder: Decoder) -> Step:
-    operand_space, address = decoder.address(0, U64)
-    space = space_of(decoder, operand_space)
+    space, address, step = operand_of(decoder, 0)
     parts = decoder.vector(1)
-    step = 0
-    if space in ("global", "shared"):
-        address, step = decoder.base(0, U64)
-    address = _widen(address, space)
     dtype, wide = UNSIGNED[decoder.dtype.itemsize], decoder.type == "b128"
     sources = [decoder.source(part, dtype) for part in parts]
     put = save(space, U64 if wide else dtype, len(parts) << wide, step)

@@ -1,16 +1,11 @@
 """Moves between registers, and selection."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from .decoder import Decoder, operation
+from .decoder import Decoder, Step, operation, put_all
 from .formats import flush
-from .guards import Step
+from .ops_integer import applied, compute
 from .ptx_types import DTYPES, PRED, UNSIGNED, Array, DType, Vector
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 
 def joined(parts: list[Array], whole: DType) -> Array:
@@ -29,53 +24,28 @@ def split(value: Array, count: int) -> list[Array]:
 @operation("mov")
 def _mov(decoder: Decoder) -> Step:
     decoder.count(2)
-    target, source = decoder.operands
+    destination, operand = decoder.operands
     dtype = decoder.dtype if decoder.type == "pred" else UNSIGNED[decoder.dtype.itemsize]
-    if isinstance(source, Vector):
-        return _pack(decoder, list(source.parts), dtype)
-    if isinstance(target, Vector):
-        return _unpack(decoder, list(target.parts), dtype)
-    a, out = decoder.source(1, dtype), decoder.target(0, dtype)
-    return lambda lanes: out(lanes, a(lanes))
-
-
-def _pack(decoder: Decoder, parts: list[Any], whole: DType) -> Step:
-    sources = [decoder.source(part, UNSIGNED[whole.itemsize // len(parts)]) for part in parts]
-    out = decoder.target(0, whole)
-    return lambda lanes: out(lanes, joined([source(lanes) for source in sources], whole))
-
-
-def _unpack(decoder: Decoder, parts: list[Any], whole: DType) -> Step:
-    source = decoder.source(1, whole)
-    targets = [decoder.target(part, UNSIGNED[whole.itemsize // len(parts)]) for part in parts]
-
-    def run(lanes: "Lanes") -> None:
-        for target, value in zip(targets, split(source(lanes), len(parts)), strict=True):
-            target(lanes, value)
-
-    return run
+    if isinstance(operand, Vector):
+        sources = [decoder.source(part, UNSIGNED[dtype.itemsize // len(operand.parts)]) for part in operand.parts]
+        return applied(lambda *parts: joined(list(parts), dtype), sources, decoder.target(0, dtype))
+    source = decoder.source(1, dtype)
+    if isinstance(destination, Vector):
+        targets = [decoder.target(part, UNSIGNED[dtype.itemsize // len(destination.parts)]) for part in destination.parts]
+        return lambda lanes: put_all(lanes, targets, split(source(lanes), len(targets)))
+    out = decoder.target(0, dtype)
+    return lambda lanes: out(lanes, source(lanes))
 
 
 @operation("selp")
 def _selp(decoder: Decoder) -> Step:
-    decoder.count(4)
     dtype = UNSIGNED[decoder.dtype.itemsize]
-    a, b, p, out = decoder.source(1, dtype), decoder.source(2, dtype), decoder.source(3, PRED), decoder.target(0, dtype)
-    return lambda lanes: out(lanes, np.where(p(lanes), a(lanes), b(lanes)))
+    return compute(decoder, [dtype, dtype, PRED], lambda a, b, p: np.where(p, a, b))
 
 
 @operation("slct")
 def _slct(decoder: Decoder) -> Step:
-    decoder.count(4)
     kind, sign = decoder.types
     dtype = UNSIGNED[DTYPES[kind].itemsize]
-    a, b, c, out = decoder.source(1, dtype), decoder.source(2, dtype), decoder.source(3, DTYPES[sign]), decoder.target(0, dtype)
-    ftz = decoder.has("ftz")
-
-    def run(lanes: "Lanes") -> None:
-        value = c(lanes)
-        if ftz and sign == "f32":
-            value = flush(value)
-        out(lanes, np.where(value >= 0, a(lanes), b(lanes)))
-
-    return run
+    flushed = flush if decoder.has("ftz") and sign == "f32" else np.asarray
+    return compute(decoder, [dtype, dtype, DTYPES[sign]], lambda a, b, c: np.where(flushed(c) >= 0, a, b))

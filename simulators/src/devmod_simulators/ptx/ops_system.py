@@ -3,19 +3,15 @@
 import re
 import struct
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .decoder import Decoder, operation
-from .errors import PtxError
-from .guards import Step
+from .decoder import Decoder, Step, operation
+from .lanes import Lanes
 from .memory import Heap
 from .ops_memory import load, read_bytes, save
 from .ptx_types import U32, U64, Group, Instruction, Name
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcspn%])")
 
@@ -32,16 +28,16 @@ def is_system_call(instruction: Instruction) -> bool:
     return instruction.opcode.split(".")[0] == "call" and _call_name(instruction) in _CALLS
 
 
-def _value(lanes: "Lanes", name: str, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
+def _value(lanes: Lanes, name: str, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the argument of a call: it is in a parameter of the caller's frame."""
     return lanes.spread(load("local", dtype, 1)(lanes, np.array([lanes.frame.place(name)], U64))[0])
 
 
-def _put(lanes: "Lanes", name: str, value: Any) -> None:
+def _put(lanes: Lanes, name: str, value: Any) -> None:
     save("local", value.dtype, 1)(lanes, np.array([lanes.frame.place(name)], U64), [value])
 
 
-def _text(lane: "Lanes", address: int) -> str:
+def _text(lane: Lanes, address: int) -> str:
     """Return the zero-terminated text at an address."""
     data = b""
     while (byte := read_bytes(lane, address + len(data), 1)) != b"\0":
@@ -49,7 +45,7 @@ def _text(lane: "Lanes", address: int) -> str:
     return data.decode("utf-8", "replace")
 
 
-def format_text(lane: "Lanes", text: str, arguments: int) -> str:
+def format_text(lane: Lanes, text: str, arguments: int) -> str:
     """Return the text of printf: the arguments are in memory, each aligned to its size."""
     place = arguments
 
@@ -90,7 +86,7 @@ def format_text(lane: "Lanes", text: str, arguments: int) -> str:
     return _CONVERSION.sub(convert, text)
 
 
-def _vprintf(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+def _vprintf(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     forms, values = _value(lanes, arguments[0], U64), _value(lanes, arguments[1], U64)
     for number in range(lanes.count):
         lane = lanes.select(np.array([number]), [])
@@ -100,13 +96,13 @@ def _vprintf(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
         _put(lanes, results[0], np.zeros(1, U32))
 
 
-def _assertfail(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+def _assertfail(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     message, file, function = (_text(lanes, int(_value(lanes, arguments[number], U64)[0])) for number in (0, 1, 3))
     line = int(_value(lanes, arguments[2], U32)[0])
-    raise PtxError("CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed, {lanes.describe(0)}")
+    raise lanes.error("CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed")
 
 
-def heap_of(lanes: "Lanes") -> Heap:
+def heap_of(lanes: Lanes) -> Heap:
     """Return the heap of the device."""
     arena = lanes.frame.execution.arena
     if arena.heap is None:
@@ -114,18 +110,16 @@ def heap_of(lanes: "Lanes") -> Heap:
     return arena.heap
 
 
-def _malloc(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+def _malloc(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
     _put(lanes, results[0], np.array([heap.allocate(int(size)) for size in _value(lanes, arguments[0], U64)], U64))
 
 
-def _free(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+def _free(lanes: Lanes, results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
     for position, address in enumerate(_value(lanes, arguments[0], U64)):
         if address and not heap.release(int(address)):
-            raise PtxError(
-                "CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return, {lanes.describe(position)}"
-            )
+            raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return", position)
 
 
 _CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}

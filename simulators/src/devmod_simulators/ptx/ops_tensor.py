@@ -1,19 +1,15 @@
 """Copies of boxes of tensors (cp.async.bulk.tensor) with the descriptors of the stand-in driver (drivers/libcuda/tensor_map.c)."""
 
 import struct
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, Source
+from .decoder import Decoder, Source, Step
 from .errors import PtxError
-from .guards import Step
+from .lanes import Lanes
 from .ops_mbarrier import expect, shared_offset, update
 from .ops_memory import load, read_bytes, save
 from .ptx_types import S32, S64, U64, UNSIGNED, Address, Array
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 #: magic, address, sizes, strides, type, rank, box, strides of elements, interleave, swizzle, promotion, fill.
 _DESCRIPTOR = struct.Struct("<8sQ5Q4QII5H5HBBBB")
@@ -26,7 +22,7 @@ _SWIZZLE_BITS = (0, 1, 2, 3)
 class TensorMap:
     """A descriptor: a tensor in global memory and the size of its boxes."""
 
-    def __init__(self, data: bytes, lanes: "Lanes") -> None:
+    def __init__(self, data: bytes, lanes: Lanes) -> None:
         fields = _DESCRIPTOR.unpack_from(data)
         magic, self.address = fields[:2]
         sizes, strides = fields[2:7], fields[7:11]
@@ -34,7 +30,7 @@ class TensorMap:
         box, steps = fields[13:18], fields[18:23]
         interleave, swizzle, _, fill = fields[23:]
         if magic.rstrip(b"\0") != b"standin":
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no tensor map, {lanes.describe(0)}")
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", "the operand is no tensor map")
         if interleave or swizzle >= len(_SWIZZLE_BITS) or fill or any(step != 1 for step in steps[: self.rank]):
             raise PtxError(
                 "CUDA_ERROR_NOT_SUPPORTED", "the interpreter lacks tensor maps with interleave, fill, element strides or atoms of swizzle"
@@ -82,7 +78,7 @@ def tensor_copy(decoder: Decoder) -> Step:
     _, place = decoder.address(shared_operand, U64)
     signal = decoder.address(2, U64)[1] if into_shared else None
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         for number in range(lanes.count):
             lane = lanes.select(np.array([number]), sorted(decoder.reads))
             box = TensorMap(read_bytes(lane, int(descriptor(lane)[0]), 128), lane)

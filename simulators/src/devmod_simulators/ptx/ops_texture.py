@@ -4,20 +4,15 @@ The filter is that of the appendix "Texture Fetching" of CUDA's programming guid
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .decoder import Decoder, operation
-from .errors import PtxError
-from .guards import Step
+from .decoder import Decoder, Step, operation, put_all
+from .lanes import Lanes
 from .ops_memory import load, read_bytes, save
 from .ptx_types import F32, S64, U32, U64, UNSIGNED, Address, Array, DType
-
-if TYPE_CHECKING:
-    from .lanes import Lanes
 
 #: magic, array, address, width, height, depth, dimensions, layered, format, channels, address modes, filter, flags.
 _DESCRIPTOR = struct.Struct("<8s5Q4I3III")
@@ -32,30 +27,28 @@ _READ_AS_INTEGER, _NORMALIZED = 1, 2
 class Descriptor:
     """A texture or a surface object."""
 
-    def __init__(self, lanes: "Lanes", address: int, magic: bytes) -> None:
+    def __init__(self, lanes: Lanes, address: int, magic: bytes) -> None:
         data = read_bytes(lanes, address, _DESCRIPTOR.size)
         name, _, self.address, *extent, self.dimensions, layered, kind, self.channels, x, y, z, linear, flags = _DESCRIPTOR.unpack(data)
         if name.rstrip(b"\0") != magic:
-            raise PtxError("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object, {lanes.describe(0)}")
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", f"the operand is no {magic.decode()} object")
         self.extent, self.layered, self.dtype = extent, bool(layered), np.dtype(_FORMATS[kind])
         self.modes, self.linear, self.flags = (x, y, z), bool(linear), flags
         self.texel = self.channels * self.dtype.itemsize
 
-    def check(self, lanes: "Lanes", geometry: str) -> None:
+    def check(self, lanes: Lanes, geometry: str) -> None:
         """Check that an instruction's geometry is that of the array."""
         if (self.dimensions, self.layered) != _GEOMETRIES[geometry]:
             layers = " with layers" if self.layered else ""
-            raise PtxError(
-                "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-                f"an instruction of geometry {geometry} has an array of {self.dimensions} dimensions{layers}, {lanes.describe(0)}",
-            )
+            text = f"an instruction of geometry {geometry} has an array of {self.dimensions} dimensions{layers}"
+            raise lanes.error("CUDA_ERROR_ILLEGAL_INSTRUCTION", text)
 
     def place(self, indices: list[Array]) -> Array:
         """Return the addresses of texels: x, y, z."""
         x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
         return (self.address + ((z * self.extent[1] + y) * self.extent[0] + x) * self.texel).astype(U64)
 
-    def texels(self, lanes: "Lanes", indices: list[Array]) -> list[Array]:
+    def texels(self, lanes: Lanes, indices: list[Array]) -> list[Array]:
         """Return the channels of texels as numbers."""
         fetch = load("global", UNSIGNED[self.dtype.itemsize], self.channels)
         values = [value.view(self.dtype) for value in fetch(lanes, self.place(indices))]
@@ -82,7 +75,7 @@ class Descriptor:
             result.append((np.clip(index, 0, length - 1), inside, weight if step else 1 - weight))
         return result
 
-    def fetch(self, lanes: "Lanes", coordinates: list[Array], layer: Array | None) -> list[Array]:
+    def fetch(self, lanes: Lanes, coordinates: list[Array], layer: Array | None) -> list[Array]:
         """Return the four channels that a texture read gives, as bits."""
         axes = [self.taps(axis, lanes.spread(each)) for axis, each in enumerate(coordinates)]
         behind = [] if layer is None else self._layer(lanes, layer)
@@ -101,17 +94,9 @@ class Descriptor:
             return [each.astype(np.int64).astype(U32) for each in total]
         return [each.astype(F32).view(U32) for each in total]
 
-    def _layer(self, lanes: "Lanes", layer: Array) -> list[Array]:
+    def _layer(self, lanes: Lanes, layer: Array) -> list[Array]:
         number = np.clip(lanes.spread(layer).astype(S64), 0, self.extent[2] - 1)
         return [number] if self.dimensions == 2 else [np.zeros(len(number), S64), number]
-
-
-def _by_object(lanes: "Lanes", objects: Array, reads: list[int], magic: bytes) -> Iterator[tuple["Lanes", Array | None, Descriptor]]:
-    """Yield for each object the lanes that use it, their positions (None for all), and its descriptor."""
-    for address in np.unique(objects):
-        positions = None if len(objects) == 1 or (objects == address).all() else np.flatnonzero(objects == address)
-        part = lanes if positions is None else lanes.select(positions, reads)
-        yield part, positions, Descriptor(part, int(address), magic)
 
 
 class _Access:
@@ -129,9 +114,13 @@ class _Access:
         self.coordinates = [decoder.source(part, coordinate) for part in parts[: self.dimensions]]
         self.decoder, self.magic = decoder, magic
 
-    def run(self, lanes: "Lanes", action: Callable[["Lanes", Array | None, Descriptor], None]) -> None:
+    def run(self, lanes: Lanes, action: Callable[[Lanes, Array | None, Descriptor], None]) -> None:
         """Call `action` for the lanes of each object."""
-        for part, positions, descriptor in _by_object(lanes, self.object(lanes), sorted(self.decoder.reads), self.magic):
+        objects, reads = self.object(lanes), sorted(self.decoder.reads)
+        for address in np.unique(objects):
+            positions = None if len(objects) == 1 or (objects == address).all() else np.flatnonzero(objects == address)
+            part = lanes if positions is None else lanes.select(positions, reads)
+            descriptor = Descriptor(part, int(address), self.magic)
             descriptor.check(part, self.geometry)
             action(part, positions, descriptor)
 
@@ -146,18 +135,17 @@ def _tex(decoder: Decoder) -> Step:
     access = _Access(decoder, operand, F32, b"texture")
     targets = [decoder.target(part, U32) for part in decoder.vector(0)]
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, U32) for _ in range(4)]
 
-        def fetch(part: "Lanes", positions: Array | None, texture: Descriptor) -> None:
+        def fetch(part: Lanes, positions: Array | None, texture: Descriptor) -> None:
             coordinates = [each(part) for each in access.coordinates]
             values = texture.fetch(part, coordinates, access.layer(part) if access.layer is not None else None)
             for whole, value in zip(results, values, strict=True):
                 whole[slice(None) if positions is None else positions] = value
 
         access.run(lanes, fetch)
-        for target, value in zip(targets, results, strict=False):
-            target(lanes, value)
+        put_all(lanes, targets, results)
 
     return run
 
@@ -175,7 +163,7 @@ def _surface(decoder: Decoder) -> Step:
     sources = [] if is_load else [decoder.source(part, dtype) for part in parts]
     size = dtype.itemsize * len(parts)
 
-    def places(lanes: "Lanes", surface: Descriptor) -> tuple[Array, Array]:
+    def places(lanes: Lanes, surface: Descriptor) -> tuple[Array, Array]:
         """Return the addresses, and which of them are inside of the surface."""
         indices = [lanes.spread(each(lanes)).view(np.int32).astype(S64) for each in access.coordinates]
         if access.layer is not None:
@@ -188,21 +176,20 @@ def _surface(decoder: Decoder) -> Step:
         if mode == "trap" and not inside.all():
             position = int(np.flatnonzero(~inside)[0])
             at = ", ".join(str(int(each[position])) for each in indices)
-            raise PtxError(
-                "CUDA_ERROR_LAUNCH_FAILED",
-                f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface of rows of {row} bytes and "
-                f"{surface.extent[1:]}, or not aligned, {lanes.describe(position)}",
+            text = (
+                f"an access of {size} bytes at ({at}), x in bytes, is outside of a surface of rows of {row} bytes and {surface.extent[1:]}"
             )
+            raise lanes.error("CUDA_ERROR_LAUNCH_FAILED", f"{text}, or not aligned", position)
         if mode == "clamp":
             indices = [np.clip(each, 0, max(limit, 0)) for each, limit in zip(indices, limits, strict=True)]
             inside = np.ones(lanes.count, bool)
         x, y, z = (*indices, *[np.zeros(1, S64)] * 2)[:3]
         return np.where(inside, surface.address + (z * surface.extent[1] + y) * row + x, surface.address).astype(U64), inside
 
-    def run(lanes: "Lanes") -> None:
+    def run(lanes: Lanes) -> None:
         results = [np.zeros(lanes.count, dtype) for _ in targets]
 
-        def act(part: "Lanes", positions: Array | None, surface: Descriptor) -> None:
+        def act(part: Lanes, positions: Array | None, surface: Descriptor) -> None:
             address, inside = places(part, surface)
             if is_load:
                 for whole, value in zip(results, load("global", dtype, len(targets))(part, address), strict=True):
@@ -214,7 +201,6 @@ def _surface(decoder: Decoder) -> Step:
                 save("global", dtype, len(sources))(part.select(there, []), address[there], values)
 
         access.run(lanes, act)
-        for target, value in zip(targets, results, strict=True):
-            target(lanes, value)
+        put_all(lanes, targets, results)
 
     return run

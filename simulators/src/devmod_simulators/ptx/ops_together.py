@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .decoder import Decoder, Source, Target
+from .lanes import Lanes
 from .ops_fragments import MATRIX, decode_matrix
 from .ops_warp import WARP_OPERATIONS, Run, Warps, alive_bits
 from .ptx_types import PRED, U32, Array
 
 if TYPE_CHECKING:
     from .execution import Execution
-    from .lanes import Lanes
     from .program import Block
 
 _ALL = np.array([0xFFFFFFFF], U32)
@@ -27,7 +27,7 @@ class WarpOperation:
     writes: int
     barrier: bool = False
 
-    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Run for the warps whose lanes are all here; the others wait."""
         key = (lanes.frame, block.number)
         parked = execution.parked.pop(key, None)
@@ -89,7 +89,7 @@ class BarrierOperation:
     out: Target | None
     writes: int
 
-    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Let the lanes arrive."""
         numbers = self.number(lanes) if self.number is not None else np.zeros(1, U32)
         if len(numbers) > 1 and not (numbers == numbers[0]).all():
@@ -100,7 +100,7 @@ class BarrierOperation:
             return
         self.arrive(execution, block, lanes, int(numbers[0]))
 
-    def arrive(self, execution: "Execution", block: "Block", lanes: "Lanes", number: int) -> None:
+    def arrive(self, execution: "Execution", block: "Block", lanes: Lanes, number: int) -> None:
         """Let lanes with one barrier number arrive."""
         threads = int(self.threads(lanes)[0]) if self.threads is not None else 0
         if self.arrive_only:
@@ -112,7 +112,7 @@ class BarrierOperation:
             return
         out, reduction, writes = self.out, self.reduction, self.writes
 
-        def release(released: "Lanes", count: Array, arrived: Array) -> None:
+        def release(released: Lanes, count: Array, arrived: Array) -> None:
             if released.index is not None:
                 released.dirty |= writes
             out(released, {"popc": count.astype(U32), "or": count > 0, "and": count == arrived}[reduction])
@@ -126,7 +126,7 @@ class ClusterBarrier:
 
     wait: bool
 
-    def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
+    def run(self, execution: "Execution", block: "Block", lanes: Lanes) -> None:
         """Let the lanes arrive at, or wait for, the barrier of their cluster."""
         if self.wait:
             execution.barriers.cluster_wait(lanes, block)
@@ -140,10 +140,7 @@ def decode_together(decoder: Decoder) -> Any:
     root = decoder.parts[0]
     if root in ("bar", "barrier"):
         return _barrier(decoder)
-    if root in MATRIX:
-        run = decode_matrix(decoder)
-        return WarpOperation(lambda lanes: _ALL, run, sum(1 << number for number in decoder.writes))
-    mask, run = WARP_OPERATIONS[root](decoder)
+    mask, run = (lambda lanes: _ALL, decode_matrix(decoder)) if root in MATRIX else WARP_OPERATIONS[root](decoder)
     return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))
 
 
@@ -152,14 +149,9 @@ def _barrier(decoder: Decoder) -> Any:
         return ClusterBarrier(decoder.has("wait"))
     if decoder.has("warp"):
         return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0, True)
-    operands = list(decoder.operands)
-    if decoder.has("red"):
-        reduction = decoder.first(("popc", "and", "or"))
+    operands, reduction, out, predicate = list(decoder.operands), decoder.first(("popc", "and", "or")), None, None
+    if reduction:
         out = decoder.target(operands.pop(0), U32 if reduction == "popc" else PRED)
         predicate = decoder.source(operands.pop(), PRED)
-        number: Source | None = decoder.source(operands.pop(0), U32)
-        threads = decoder.source(operands[0], U32) if operands else None
-        return BarrierOperation(number, threads, False, reduction, predicate, out, sum(1 << each for each in decoder.writes))
-    number = decoder.source(operands[0], U32) if operands else None
-    threads = decoder.source(operands[1], U32) if len(operands) > 1 else None
-    return BarrierOperation(number, threads, decoder.has("arrive"), "", None, None, 0)
+    number, threads = (*(decoder.source(each, U32) for each in operands), None, None)[:2]
+    return BarrierOperation(number, threads, decoder.has("arrive"), reduction, predicate, out, sum(1 << each for each in decoder.writes))

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .decoder import Decoder, Source
+from .lanes import Lanes
 from .ops_bits import population
 from .ops_integer import REDUCTIONS
 from .ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array
 
 if TYPE_CHECKING:
     from .execution import Execution
-    from .lanes import Lanes
 
 
 class Warps:
     """Where the lanes of a group are in their warps."""
 
-    def __init__(self, execution: "Execution", lanes: "Lanes") -> None:
+    def __init__(self, execution: "Execution", lanes: Lanes) -> None:
         self.slots = lanes.spread(lanes.column("slot"))
         self.warps = self.slots >> 5
         self.count = execution.slots // 32
@@ -50,7 +50,7 @@ def alive_bits(execution: "Execution") -> Array:
     return execution.alive_bits_now
 
 
-Run = Callable[["Lanes", Warps, Array], None]
+Run = Callable[[Lanes, Warps, Array], None]
 
 
 def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
@@ -60,7 +60,7 @@ def _shfl(decoder: Decoder) -> tuple[Source | None, Run]:
     mask = decoder.source(4, U32) if decoder.has("sync") else None
     five = U32.type(31)
 
-    def run(lanes: "Lanes", warps: Warps, members: Array) -> None:
+    def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         lane = lanes.column("laneid").view(S32)
         operand = (b(lanes) & five).view(S32)
         packed = c(lanes)
@@ -98,7 +98,7 @@ def _vote(decoder: Decoder) -> tuple[Source | None, Run]:
     predicate = decoder.source(1, PRED)
     mask = decoder.source(2, U32) if decoder.has("sync") else None
 
-    def run(lanes: "Lanes", warps: Warps, members: Array) -> None:
+    def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         flags = predicate(lanes)
         holds = warps.bits(flags)[warps.warps] & members
         here = warps.bits()[warps.warps] & members
@@ -120,7 +120,7 @@ def _match(decoder: Decoder) -> tuple[Source | None, Run]:
     out, same_out = decoder.pair(decoder.operands[0], U32, PRED)
     a, mask = decoder.source(1, dtype), decoder.source(2, U32)
 
-    def run(lanes: "Lanes", warps: Warps, members: Array) -> None:
+    def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         values = lanes.spread(a(lanes))
         here = warps.bits()
         table = np.zeros(warps.count * 32, dtype)
@@ -147,7 +147,7 @@ def _redux(decoder: Decoder) -> tuple[Source | None, Run]:
     dtype = DTYPES[decoder.type]
     out, a, mask = decoder.target(0, dtype), decoder.source(1, dtype), decoder.source(2, U32)
 
-    def run(lanes: "Lanes", warps: Warps, members: Array) -> None:
+    def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         values = lanes.spread(a(lanes))
         sets = np.unique(np.stack([warps.warps.astype(U64), lanes.spread(members).astype(U64)]), axis=1, return_inverse=True)[1].reshape(-1)
         order = np.argsort(sets, kind="stable")
@@ -163,7 +163,7 @@ def _elect(decoder: Decoder) -> tuple[Source | None, Run]:
     out, chosen_out = decoder.pair(decoder.operands[0], U32, PRED)
     mask = decoder.source(1, U32)
 
-    def run(lanes: "Lanes", warps: Warps, members: Array) -> None:
+    def run(lanes: Lanes, warps: Warps, members: Array) -> None:
         here = warps.bits()[warps.warps] & members
         leader = population((here & (~here + U32.type(1))) - U32.type(1))
         out(lanes, leader)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .ptx_types import Address, Function, Name, Register, Variable, Vector
+from .ptx_types import Address, Function, Name, Register, Vector
 
 if TYPE_CHECKING:
     from .program import Program
@@ -17,12 +17,10 @@ _LOADING = {"ld", "ldu", "atom", "shfl", "call", "tex", "suld", "mapa"}
 _WITHOUT_RESULT = {"st", "red", "bar", "barrier", "cp", "bra", "ret", "exit", "membar", "fence", "mbarrier", "prefetch"}
 
 
-def variable_of(program: "Program", function: Function, name: str) -> tuple[Origin, Variable] | None:
-    """Return a variable of a function or of its module, with its origin."""
+def variable_of(program: "Program", function: Function, name: str) -> set[Origin]:
+    """Return the origin that a variable of a function or of its module is."""
     variable = function.variables.get(name) or program.module.text.variables.get(name)
-    if variable is None or variable.space not in ("shared", "local", "global", "const"):
-        return None
-    return (variable.space, name), variable
+    return {(variable.space, name)} if variable is not None and variable.space in ("shared", "local", "global", "const") else set()
 
 
 def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
@@ -33,8 +31,7 @@ def flow(program: "Program", function: Function) -> dict[int, set[Origin]]:
         if isinstance(operand, Register):
             return known.get(operand.number, set())
         if isinstance(operand, Name):
-            found = variable_of(program, function, operand.text)
-            return {found[0]} if found else set()
+            return variable_of(program, function, operand.text)
         return {UNKNOWN} if isinstance(operand, Vector) else set()
 
     changed = True
@@ -69,7 +66,6 @@ def origins_of(program: "Program", function: Function, address: Any) -> set[Orig
         program.flows[function.name] = flow(program, function)
     base = address.base if isinstance(address, Address) else address
     if isinstance(base, Name):
-        found = variable_of(program, function, base.text)
         place = program.layout(function).get(base.text)
-        return {found[0]} if found else {("block", place[1])} if place and place[0] == "param" else set()
+        return {("block", place[1])} if place and place[0] == "param" else variable_of(program, function, base.text)
     return program.flows[function.name].get(base.number, set()) if isinstance(base, Register) else set()

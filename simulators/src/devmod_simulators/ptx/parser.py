@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from .operand_parser import SPACES, OperandParser
 from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable
-from .variable_parser import SPACES, VariableParser
 
 #: The most registers of one declaration, which bounds the memory that a text can ask for.
 _REGISTERS = 1 << 20
@@ -12,7 +12,7 @@ _DEVICE_RUNTIME = Path(__file__).with_name("cudadevrt.ptx")
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 
 
-class Parser(VariableParser):
+class Parser(OperandParser):
     """The parser of modules and functions."""
 
     def __init__(self, text: str) -> None:
@@ -35,21 +35,15 @@ class Parser(VariableParser):
     def parse(self) -> Text:
         """Parse the whole module."""
         while token := self.tokens[self.at]:
-            if token == ".version":
-                self.at += 1
+            if self.accept(".version"):
                 self.result.version = self.next()
-            elif token == ".target":
-                self.at += 1
+            elif self.accept(".target"):
                 self.result.target = self.next()
                 while self.accept(","):
                     self.next()
-            elif token == ".address_size":
-                self.at += 1
-                if self.tokens[self.at] != "64":
-                    raise self.fail(f"expected '64', got {self.tokens[self.at]!r}")
-                self.at += 1
+            elif self.accept(".address_size"):
+                self.expect("64")
             elif token == ".section":
-                self.at += 1
                 while self.tokens[self.at] != "{":
                     self.next()
                 self.skip_group("{", "}")
@@ -109,10 +103,7 @@ class Parser(VariableParser):
             function.body = True
             self.function = function
             self.scopes, self.scope_numbers, self.source = [], [], (0, 0, 0)
-            for variable in function.params + function.results:
-                if variable.space == "reg":
-                    continue
-                function.variables[variable.name] = variable
+            function.variables |= {variable.name: variable for variable in function.params + function.results}
             self.block()
             self.function = None
         known = self.result.functions.get(function.name)
@@ -147,8 +138,7 @@ class Parser(VariableParser):
         token = self.tokens[self.at]
         if token == "{":
             self.block()
-        elif token == ".reg":
-            self.at += 1
+        elif self.accept(".reg"):
             self.register_declaration(function)
         elif token in SPACES:
             for variable in self.variables():
@@ -177,8 +167,7 @@ class Parser(VariableParser):
         """Parse a label, or a table or a prototype that has its form."""
         name = self.next()
         self.expect(":")
-        if self.tokens[self.at] == ".branchtargets":
-            self.at += 1
+        if self.accept(".branchtargets"):
             names = []
             while not self.accept(";"):
                 names.append(self.next())
@@ -192,10 +181,7 @@ class Parser(VariableParser):
     def register_declaration(self, function: Function) -> None:
         """Parse a declaration of registers."""
         kind = self.next()[1:]
-        width = 1
-        if kind in ("v2", "v4"):
-            width, kind = int(kind[1:]), self.next()[1:]
-        if kind not in DTYPES or width != 1:
+        if kind not in DTYPES:
             raise self.fail(f"registers of type .{kind} are not supported")
         dtype = DTYPES[kind]
         while True:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoder import Decoder
-from .guards import Step
+from .decoder import Decoder, Step
 from .lanes import Lanes
 from .ptx_types import S64, U8, U64, UNSIGNED, Array, Integer
 from .shadows import COMPUTED, UNWRITTEN, WRITTEN, Shadow, Touched

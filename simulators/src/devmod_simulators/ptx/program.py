@@ -3,20 +3,24 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from . import operations
-from .decoder import Decoder, Source, decode, form_of
+from . import ops_atomic, ops_bits, ops_convert, ops_copy, ops_logic, ops_texture  # noqa: F401  # these register decoders
+from .decoder import Decoder, Step, decode, form_of
+from .ends import Jump, Leave, Table, decode_end
 from .errors import invalid_ptx
 from .flow import live_registers, order
-from .guards import Step
-from .layout import function_parameters
+from .memory import FUNCTION_PARAMETERS
 from .ops_fragments import MATRIX
-from .ptx_types import DTYPES, PRED, Function, Group, Instruction, Register
+from .ops_system import is_system_call
+from .ptx_types import Function, Instruction
 
 if TYPE_CHECKING:
     from .module import Module
 
 #: Instructions that end a block: what they do depends on other lanes, or they change the flow.
 ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect", "activemask", *MATRIX}
+
+#: What a loop that waits for other lanes has.
+_SPINNING = ("atom.", "ld.volatile", "ld.relaxed", "ld.acquire", "nanosleep", "ld.weak", "mbarrier")
 
 
 @dataclass(slots=True)
@@ -49,43 +53,6 @@ class Code:
     behind: dict[int, set[int]] = field(default_factory=dict)  # and what lanes run that have passed such an operation
 
 
-@dataclass(frozen=True, slots=True)
-class Jump:
-    """An end that goes to the next block."""
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """An end that goes to `taken` where the predicate holds and to `next` elsewhere."""
-
-    guard: int
-    negated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """An end that goes to one of `targets` by an index."""
-
-    index: Source
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """An end that returns, exits or traps."""
-
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An end that calls a function: by its name, or by the address in `pointer`."""
-
-    name: str
-    pointer: Source | None
-    results: tuple[str, ...]
-    arguments: tuple[str, ...]
-
-
 class Program:
     """A kernel with the functions that it calls, decoded with one layout of shared memory."""
 
@@ -106,8 +73,7 @@ class Program:
 
     def shared_size(self, dynamic: int) -> int:
         """Return the bytes of shared memory of a block."""
-        starts = [offset for offset in self.shared.values() if offset >= self.static_shared]
-        return max([self.static_shared, *starts]) + dynamic
+        return max([self.static_shared, *(start for start, size in self.shared.values() if not size)]) + dynamic
 
     def layout(self, function: Function) -> dict[str, tuple[str, int]]:
         """Return the places of a function's local variables and parameters."""
@@ -126,6 +92,28 @@ class Program:
         return self.codes[name]
 
 
+def function_parameters(function: Function) -> tuple[dict[str, tuple[str, int]], int]:
+    """Return the places of a function's local variables and parameters in its frame, and the frame's size."""
+    places: dict[str, tuple[str, int]] = {}
+    size = 0
+    kernel_params = {variable.name for variable in function.params} if function.entry else set()
+    for variable in function.variables.values():
+        if variable.name in kernel_params or variable.space not in ("local", "param"):
+            continue
+        align = max(variable.align, 1)
+        size = -(-size // align) * align
+        # The space of parameters of device functions is local memory too: their addresses have a mark.
+        places[variable.name] = ("local", size + (FUNCTION_PARAMETERS if variable.space == "param" else 0))
+        size += variable.size
+    if function.entry:
+        offset = 0
+        for variable in function.params:
+            offset = -(-offset // variable.align) * variable.align
+            places[variable.name] = ("param", offset)
+            offset += variable.size
+    return places, -(-size // 16) * 16
+
+
 def _root(instruction: Instruction) -> str:
     return instruction.opcode.split(".", 1)[0]
 
@@ -133,8 +121,15 @@ def _root(instruction: Instruction) -> str:
 def _ends(instruction: Instruction) -> bool:
     root = _root(instruction)
     if root == "call":
-        return not operations.is_system_call(instruction)
+        return not is_system_call(instruction)
     return root in ENDS
+
+
+def _may_spin(instruction: Instruction) -> bool:
+    """Return whether a loop with this instruction can wait for other lanes."""
+    return instruction.opcode.startswith(_SPINNING) or any(
+        getattr(operand, "text", "") in ("%clock", "%clock64", "%globaltimer") for operand in instruction.operands
+    )
 
 
 def _expand(function: Function) -> tuple[list[Instruction], dict[tuple[int, str], int], dict[int, int]]:
@@ -184,27 +179,24 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
         for position in range(start, stop):
             instruction = code[position]
             block.instructions.append(instruction)
-            if _ends(instruction):
-                decoder = Decoder(program, function, instruction)
-                target = around.get(position)
-                with form_of(decoder):
+            decoder = Decoder(program, function, instruction)
+            with form_of(decoder):
+                if not _ends(instruction):
+                    block.steps.append(decode(decoder))
+                else:
+                    target = around.get(position)
                     if target is None and _root(instruction) == "bra":
                         target = find(instruction, instruction.operands[0].text)
-                    block.end = _decode_end(decoder)
+                    block.end = decode_end(decoder)
                     if program.watcher is not None:
                         program.watcher.end(decoder, block)
                     if isinstance(block.end, Table):
                         names = function.tables[instruction.operands[1].text]
                         block.targets = [number_of[find(instruction, name)] for name in names]
-                if target is not None:
-                    block.taken = number_of[target]
-                new_reads, new_writes = decoder.reads, decoder.writes
-            else:
-                step, new_reads, new_writes = decode(program, function, instruction)
-                block.steps.append(step)
-            block.spins |= operations.may_spin(instruction)
-            reads |= new_reads - writes
-            writes |= new_writes
+                    block.taken = number_of[target] if target is not None else -1
+            block.spins |= _may_spin(instruction)
+            reads |= decoder.reads - writes
+            writes |= decoder.writes
         if block.end is None:
             block.end = Jump()
         following = [block.taken] if block.taken >= 0 else []
@@ -238,38 +230,3 @@ def _renumber(blocks: list[Block], successors: list[list[int]]) -> list[Block]:
         block.targets = [new[target] for target in block.targets]
         result.append(block)
     return result
-
-
-def _decode_end(decoder: Decoder) -> Any:
-    """Decode an instruction that ends a block."""
-    instruction = decoder.instruction
-    root = _root(instruction)
-    if root == "bra":
-        if instruction.guard is None:
-            return Jump()
-        decoder.register(instruction.guard, PRED)
-        return Branch(instruction.guard.number, instruction.negated)
-    if root == "brx":
-        return Table(decoder.source(0, DTYPES["u32"]))
-    if root in ("ret", "exit", "trap"):
-        return Leave(root)
-    if root == "call":
-        return _decode_call(decoder)
-    return operations.decode_together(decoder)
-
-
-def _decode_call(decoder: Decoder) -> Call:
-    results: tuple[str, ...] = ()
-    arguments: tuple[str, ...] = ()
-    operands = list(decoder.operands)
-    if isinstance(operands[0], Group):
-        results = tuple(part.text for part in operands.pop(0).parts)
-    target = operands.pop(0)
-    if operands and isinstance(operands[0], Group):
-        arguments = tuple(part.text for part in operands[0].parts)
-    if isinstance(target, Register):
-        return Call("", decoder.source(target, DTYPES["u64"]), results, arguments)
-    function = decoder.program.module.text.functions.get(target.text)
-    if function is None or not function.body:
-        raise decoder.unsupported(f"the interpreter lacks the function {target.text!r}")
-    return Call(target.text, None, results, arguments)

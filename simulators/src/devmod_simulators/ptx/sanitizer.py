@@ -132,7 +132,15 @@ class Sanitizer:
             if len(racing):
                 time = int(before[racing[0]]) >> 32
                 address = self.arena.base + (grains.start + int(racing[0])) * shadow.grain
-                self.report_streams(access, other, time, address)
+                owner = self.owner(address) or self.nearest(address)
+                what = (
+                    f"0x{address:x}"
+                    if owner is None
+                    else f"byte {address - owner.start} of {owner.size}, allocated at {owner.place or '?'}"
+                )
+                detail = f"{what}; {self.order.describe(time)}, in another stream, {other} it, and nothing orders the two"
+                key = f"race between streams ({access} and {other[:-1]})", self.order.describe(time)
+                self.reports.setdefault(key, Report("race", key[0], self.order.describe(self.now), "", (), (), detail, threads={0}))
         now = self.tick(None)
         if access == "write":
             shadow.writes[grains] = now << 32 | THREAD
@@ -140,14 +148,6 @@ class Sanitizer:
         else:
             shadow.other_reads[grains] = shadow.reads[grains]
             shadow.reads[grains] = now << 32 | THREAD
-
-    def report_streams(self, access: str, other: str, time: int, address: int) -> None:
-        """Report a copy or a fill that races with an operation of another stream."""
-        owner = self.owner(address) or self.nearest(address)
-        what = f"0x{address:x}" if owner is None else f"byte {address - owner.start} of {owner.size}, allocated at {owner.place or '?'}"
-        detail = f"{what}; {self.order.describe(time)}, in another stream, {other} it, and nothing orders the two"
-        key = f"race between streams ({access} and {other[:-1]})", self.order.describe(time)
-        self.reports.setdefault(key, Report("race", key[0], self.order.describe(self.now), "", (), (), detail, threads={0}))
 
     # Launches
 
@@ -170,24 +170,19 @@ class Sanitizer:
 
     def freed_at(self, address: int) -> Allocation | None:
         """Return the allocation that an address was in before it was freed, unless it is in another one now."""
-        return (
-            None
-            if self.owner(address)
-            else next((each for each in reversed(self.freed) if each.start <= address < each.start + each.size), None)
-        )
+        freed = () if self.owner(address) else reversed(self.freed)
+        return next((each for each in freed if each.start <= address < each.start + each.size), None)
 
     def argument_of(self, allocation: Allocation) -> tuple[int, str, str, int] | None:
         """Return the number, the name, the declared type and the value of the argument that points into an allocation."""
         if self.names is None:
             self.names = parameters_of(self.program.module, self.program.name)
-        offset = 0
+        layout = self.program.layout(self.program.kernel)
         for number, variable in enumerate(self.program.kernel.params):
-            offset = -(-offset // variable.align) * variable.align
-            value = self.value(offset)
+            value = self.value(layout[variable.name][1])
             if variable.size == 8 and allocation.start <= value <= allocation.start + allocation.size:
                 name, kind = self.names[number] if len(self.names) == len(self.program.kernel.params) else ("", "")
                 return number + 1, name, kind, value
-            offset += variable.size
         return None
 
     def nearest(self, address: int) -> Allocation | None:

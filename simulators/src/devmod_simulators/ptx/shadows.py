@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .memory import Arena, Heap, LaneMemory, Views, place_of, stepped
+from .memory import Arena, Heap, LaneMemory, Memory, place_of, stepped
 from .ptx_types import S64, U8, Array, DType
 
 if TYPE_CHECKING:
@@ -78,11 +78,14 @@ class Shadow:
         first = index << np.int64(shift) if shift > 0 else index >> np.int64(-shift) if shift else index
         return [first, *(first + number for number in range(1, size // self.grain))]
 
+    def records(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> tuple[Array, Array]:
+        """Return the index and the record of each lane's access, which has a new time."""
+        now = self.sanitizer.tick(execution.site)
+        return lanes.spread(index), lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
+
     def read(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool) -> None:
         """Note a read of an element by each lane. Of an element's reads, the last one has a record, and another thread's."""
-        now = self.sanitizer.tick(execution.site)
-        record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
-        index = lanes.spread(index)
+        index, record = self.records(execution, lanes, index, strong)
         if self.last_write >= execution.quiet(self):
             self.compare(execution, lanes, self.writes, index, record, "read")
         old = self.reads.take(index)
@@ -94,13 +97,11 @@ class Shadow:
 
     def write(self, execution: "CheckedExecution", lanes: "Lanes", index: Array, strong: bool, access: str) -> None:
         """Note a write of an element by each lane."""
-        now = self.sanitizer.tick(execution.site)
-        record = lanes.spread(lanes.column("number_thread") | (now << 32 | (STRONG if strong else 0)))
-        index = lanes.spread(index)
+        index, record = self.records(execution, lanes, index, strong)
         for records in (self.writes, self.reads, self.other_reads):
             self.compare(execution, lanes, records, index, record, access)
         self.writes[index] = record
-        self.last_write = now
+        self.last_write = self.sanitizer.now
         winners = self.writes.take(index)
         lost = np.flatnonzero(winners != record)
         if strong and len(lost):
@@ -134,86 +135,67 @@ class Shadow:
             execution.race(lanes, positions[racing], index[racing], before[racing], access, "writes" if writes else "reads", self)
 
 
-def examine(
-    memory: Views, lanes: "Lanes", address: Array, size: int, access: str, step: int, space: str, inside: tuple[int, int], limits: Any
-) -> tuple[Array, int, Array | None]:
-    """Report the lanes whose access is wrong. Return the addresses, the constant that comes to them yet, and which lanes are wrong."""
-    place = place_of(memory, lanes, address)
-    if not (place.union | step) & (size - 1) and place.low + step >= inside[0] and place.high + step + size <= inside[1]:
-        return address, step, None
-    address, execution = stepped(address, step), lanes.frame.execution
-    return address, 0, execution.refuse(lanes, address, size, access, space, limits)  # type: ignore[attr-defined]
+class Checked(Memory):
+    """Memory whose accesses are checked. At the offset `spare` it has room for those that are out of bounds."""
 
-
-class ShadowLanes(LaneMemory):
-    """Memory of each block or lane, with shadows. One more piece takes the accesses that are out of bounds."""
-
-    def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
-        super().__init__(space, pieces + 1, size)
-        self.shadow: Shadow | None = None
-        if space != "parameter":
-            self.shadow = Shadow(execution.sanitizer, len(self.bytes), execution.program.watcher.grain, space)
-
-    def grow(self, size: int, pieces: int) -> None:
-        """Make each piece larger; keep the contents and what is known of them."""
-        old = self.tables()[-1]
-        super().grow(size, pieces)
-        if self.shadow is not None:
-            self.shadow = Shadow(self.shadow.sanitizer, len(self.bytes), self.shadow.grain, self.space)
-            self.tables()[-1][:, : old.shape[1]] = old
-
-    def tables(self) -> list[Array]:
-        """Return the bytes of the pieces, and what they hold."""
-        return [*super().tables(), *([self.shadow.bytes_written.reshape(-1, self.stride)] if self.shadow is not None else [])]
+    shadow: Any
+    spare = 0
 
     def locate(
-        self, lanes: "Lanes", pieces: Array | None, offset: Array, size: int, dtype: DType, access: str, step: int
+        self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int, pieces: Array | None = None
     ) -> tuple[Array, Array]:
         """Return a view and the indices of elements there, after all checks."""
         execution: Any = lanes.frame.execution
-        limits = execution.limits(self.space, self.size)
-        offset, step, bad = examine(self, lanes, offset, size, access, step, self.space, limits, limits)
-        if bad is not None:
-            offset = np.where(bad, offset.dtype.type(0), offset)
-        view, index = super().locate(lanes, pieces, offset, size, dtype, access, step)
-        if bad is not None:
-            index = np.where(bad, (len(self.bytes) - self.stride) // dtype.itemsize, index)
-        whole = index + step // dtype.itemsize if step > 0 else index
+        limits, place, bad = execution.limits(self), place_of(self, lanes, address), None
+        low, high = limits or self.last
+        if (place.union | step) & (size - 1) or place.low + step < low or place.high + step + size > high:
+            address, step = stepped(address, step), 0
+            bad = execution.refuse(self, lanes, address, size, access, limits)
+        if bad is None:
+            view, index = super().locate(lanes, address, size, dtype, access, step, pieces)
+        else:
+            view, index = self.view(dtype), self.elements(address, dtype.itemsize, pieces)
+            index = np.where(bad, self.spare // dtype.itemsize, index)
         if self.shadow is not None:
+            whole = index + step // dtype.itemsize if step > 0 else index
             execution.touch(Touched(self.shadow, lanes, whole, dtype, size // dtype.itemsize, access, view, index), bad)
         return view, index
+
+
+class ShadowLanes(Checked, LaneMemory):
+    """Memory of each block or lane, with shadows. One more piece takes the accesses that are out of bounds."""
+
+    def __init__(self, space: str, pieces: int, size: int, execution: Any = None) -> None:
+        self.execution = execution
+        LaneMemory.__init__(self, space, pieces + 1, size)
+
+    def resize(self, size: int) -> None:
+        """Make pieces of a size, of which nothing is known."""
+        LaneMemory.resize(self, size)
+        self.shadow, self.spare = None, len(self.bytes) - self.stride
+        if self.space != "parameter":
+            self.shadow = Shadow(self.execution.sanitizer, len(self.bytes), self.execution.program.watcher.grain, self.space)
+
+    def tables(self) -> list[Array]:
+        """Return the bytes of the pieces, and what they hold."""
+        return [*LaneMemory.tables(self), *([self.shadow.bytes_written.reshape(-1, self.stride)] if self.shadow is not None else [])]
 
 
 class ShadowHeap(Heap):
     """The device's own memory: an atomic access there, such as that of a barrier of the grid, comes after all accesses before it."""
 
-    def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
+    def locate(self, lanes: "Lanes", *what: Any) -> tuple[Array, Array]:
         """Locate elements, as without checks."""
         execution: Any = lanes.frame.execution
         if execution.site is not None and execution.site.strong:
             execution.meet(lanes)
-        return super().locate(lanes, address, size, dtype, access, step)
+        return super().locate(lanes, *what)
 
 
-class ShadowArena(Arena):
+class ShadowArena(Checked, Arena):
     """Global memory with shadows. The first bytes of the arena, which are no allocation, take the accesses that are out of bounds."""
 
     def __init__(self, arena: Arena, sanitizer: "Sanitizer") -> None:
-        super().__init__(arena.bytes, arena.base)
+        Arena.__init__(self, arena.bytes, arena.base)
         self.shadow = Shadow(sanitizer, len(arena.bytes), 4, "global")
         self.make_heap = ShadowHeap
-
-    def locate(self, lanes: "Lanes", address: Array, size: int, dtype: DType, access: str, step: int) -> tuple[Array, Array]:
-        """Return a view and the indices of elements there, after all checks."""
-        execution: Any = lanes.frame.execution
-        limits = execution.limits("global", 0)
-        address, step, bad = examine(self, lanes, address, size, access, step, "global", limits or self.last, limits)
-        if bad is not None:
-            address = np.where(bad, np.uint64(self.base), address)
-            index = (address - np.uint64(self.base)).view(S64) // dtype.itemsize
-            view = self.view(dtype)
-        else:
-            view, index = super().locate(lanes, address, size, dtype, access, step)
-        touched = index + step // dtype.itemsize if step > 0 else index
-        execution.touch(Touched(self.shadow, lanes, touched, dtype, size // dtype.itemsize, access, view, index), bad)
-        return view, index

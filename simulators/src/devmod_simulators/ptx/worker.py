@@ -3,12 +3,11 @@
 import math
 import mmap
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..drivers.worker_process import ARENA, LAUNCH, LOAD, NOTES, PLACE, UNLOAD, Fields, serve, text
+from ..drivers.worker_process import ARENA, Fields, serve, text
 from .columns import Launch
 from .errors import PtxError
 from .execution import run
@@ -28,13 +27,6 @@ class Worker:
         self.modules: dict[int, Module] = {}
         self.count = 0
         self.sanitizer: Sanitizer | None = None
-        self.operations: dict[int, Callable[[Fields], bytes]] = {
-            LOAD: self.load,
-            PLACE: self.place,
-            UNLOAD: self.unload,
-            LAUNCH: self.launch,
-            NOTES: self.notes,
-        }
 
     def load(self, fields: Fields) -> bytes:
         """Load a module and describe it."""
@@ -61,24 +53,13 @@ class Worker:
             end = offset + variable.size
             body += struct.pack("<III", offset, variable.size, variable.align)
 
-        def three(attribute: str, default: int) -> tuple[int, int, int]:
-            values = function.attributes.get(attribute)
-            x, y, z = (*values, 1, 1)[:3] if values else (default, default, default)
-            return x, y, z
+        def three(attribute: str) -> tuple[int, ...]:
+            return (*function.attributes[attribute], 1, 1)[:3] if attribute in function.attributes else (0, 0, 0)
 
         threads = function.attributes.get("maxntid")
         local = sum(variable.size for variable in function.variables.values() if variable.space == "local")
-        _, static = module.shared_layout(function)
-        return body + struct.pack(
-            "<IIIIIIIIIII",
-            end,
-            *three("reqntid", 0),
-            math.prod(threads) if threads else 0,
-            *three("reqnctapercluster", 0),
-            static,
-            local,
-            0,
-        )
+        numbers = (end, *three("reqntid"), math.prod(threads) if threads else 0, *three("reqnctapercluster"))
+        return body + struct.pack("<11I", *numbers, module.shared_layout(function)[1], local, 0)
 
     def place(self, fields: Fields) -> bytes:
         """Place the globals of a module."""
@@ -139,5 +120,5 @@ def main(arguments: list[str]) -> int:
     base, size = (int(argument) for argument in arguments)
     # The arena needs no fixed address: the interpreter computes offsets from `base`.
     mapping = mmap.mmap(ARENA, size)
-    serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)).operations)
+    serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)))
     return 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 
 import numpy as np
 
-from devmod_simulators.drivers.worker_process import LAUNCH, LOAD, PLACE, UNLOAD, Failure, Fields, serve, text
+from devmod_simulators.drivers.worker_process import Failure, Fields, serve, text
 
 from . import emulator
 from .code_object import CodeObject, Kernel
@@ -24,12 +23,6 @@ class Worker:
         self.modules: dict[int, CodeObject] = {}
         self.addresses: dict[int, int] = {}
         self.count = 0
-        self.operations: dict[int, Callable[[Fields], bytes]] = {
-            LOAD: self.load,
-            PLACE: self.place,
-            UNLOAD: self.unload,
-            LAUNCH: self.launch,
-        }
 
     def load(self, fields: Fields) -> bytes:
         """Load a code object and describe it."""
@@ -83,17 +76,9 @@ class Worker:
 
 def _description(kernel: Kernel) -> bytes:
     block = [*map(int, kernel.metadata.get(".reqd_workgroup_size", ())), 0, 0, 0][:3]
-    body = text(kernel.name) + struct.pack(
-        "<IIIIIIIIII",
-        kernel.number(".kernarg_segment_size"),
-        kernel.number(".group_segment_fixed_size"),
-        kernel.number(".private_segment_fixed_size"),
-        kernel.number(".max_flat_workgroup_size"),
-        kernel.number(".wavefront_size"),
-        *block,
-        kernel.number(".sgpr_count"),
-        kernel.number(".vgpr_count"),
-    )
+    sizes = (".kernarg_segment_size", ".group_segment_fixed_size", ".private_segment_fixed_size", ".max_flat_workgroup_size")
+    numbers = [*map(kernel.number, (*sizes, ".wavefront_size")), *block, *map(kernel.number, (".sgpr_count", ".vgpr_count"))]
+    body = text(kernel.name) + struct.pack("<10I", *numbers)
     body += struct.pack("<I", len(kernel.arguments))
     for kind, offset, size in kernel.arguments:
         body += text(kind) + struct.pack("<II", offset, size)
@@ -105,5 +90,5 @@ def main(arguments: list[str]) -> int:
     base, size = (int(argument) for argument in arguments)
     worker = Worker(Arena(base, size))
     report_faults()
-    serve(worker.operations)
+    serve(worker)
     return 0
