@@ -44,9 +44,7 @@ def test_actionlint_finds_nothing() -> None:
 def test_each_action_is_pinned_by_a_hash_and_names_its_version() -> None:
     found = re.findall(r"uses: (\S+?)@(\S+)(.*)", "".join(path.read_text() for path in WORKFLOWS))
     assert {(name, rest) for name, version, rest in found if not re.fullmatch(r"[0-9a-f]{40}", version)} == set()
-    #: A person fills in the hash before the first release.
-    assert [name for name, version, _ in found if not int(version, 16)] == ["pypa/gh-action-pypi-publish"]
-    assert all(re.fullmatch(r" # v\d+\.\d+\.\d+", rest) for _, version, rest in found if int(version, 16))
+    assert all(re.fullmatch(r" # v\d+\.\d+\.\d+", rest) for _, version, rest in found)
     hashes = {(name, version) for name, version, _ in found}
     assert len(hashes) == len({name for name, _ in hashes})
 
