@@ -213,6 +213,36 @@ load()
     assert run(code + "os.wait()\nload()", reason, worker="/bin/true") == "CUDA_ERROR_UNKNOWN\n" * 2
 
 
+ENDLESS = f""".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 flag) {{ .reg .u64 %r; .reg .f32 %f; ld.param.u64 %r, [flag]; st.global.u32 [%r], 1; mov.f32 %f, 0f00000000;
+l: {"sin.approx.f32 %f, %f; " * 99} bra l; }}
+"""
+
+
+def test_the_worker_of_a_killed_program_ends_within_a_kernel() -> None:
+    """It has the program's standard error, which ends with the last process. The kernel would end after minutes: its steps are counted."""
+    code = f"""
+import ctypes, os, signal, threading
+open_device()
+flag = check(cuda.cuMemHostAlloc(4, 0))
+value = ctypes.c_int.from_address(flag)
+value.value = 0
+kernel = check(cuda.cuModuleGetFunction(check(cuda.cuModuleLoadData({ENDLESS.encode()!r})), b"k"))
+check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1024, 1, 1, 0, 0, ((flag,), (ctypes.c_void_p,)), 0))
+def kill():
+    while not value.value:
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=kill).start()
+check(cuda.cuCtxSynchronize())
+"""
+    environment = {"PATH": "/usr/bin:/bin", **libcuda.environment()}
+    done = subprocess.run([sys.executable, "-c", BEGIN + code], stderr=subprocess.PIPE, text=True, env=environment, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (-9, "")
+
+
 @pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed (make test-setup builds it)")
 def test_pycuda_has_the_same_driver() -> None:
     code = """
