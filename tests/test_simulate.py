@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from interruptible import interruptible_python
 
 from devmod_simulators import UnavailableError, libcuda
 
@@ -86,6 +87,33 @@ def test_the_command_takes_the_place_of_the_process() -> None:
         number, _, ignored = process.communicate()[0].split()
     assert int(number) == process.pid
     assert not int(ignored, 16) & (1 << signal.SIGPIPE - 1)
+
+
+WAITS = """
+import signal, sys, time
+def end(number, frame):
+    print(signal.Signals(number).name)
+    sys.exit(5)
+signal.signal(signal.SIGINT, end), signal.signal(signal.SIGTERM, end)
+print("starts", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("option", ["--arch=sm_90", "--sanitize"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_command(option: str, number: signal.Signals) -> None:
+    """A terminal sends SIGINT to all processes in front, and `kill` a signal to one. Who is ended by a signal has a shell's exit code."""
+    words = interruptible_python("-m", "devmod", "simulate", option, "--", sys.executable, "-c", WAITS)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starts\n"
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        output, _ = process.communicate(timeout=60)
+    if number == signal.SIGHUP:
+        assert (output, process.returncode) == ("", 128 + number if option == "--sanitize" else -number)
+    else:
+        assert (output, process.returncode) == (f"{number.name}\n", 5)
 
 
 def test_caches_are_apart_from_those_of_gpus(tmp_path: Path) -> None:
