@@ -156,13 +156,89 @@ except devmod.LaunchError as error:
     assert output.stdout == "SanitizeError twice y 100 (0, 0, 0) (100, 0, 0) <text>:5  y[i] = x[i] * 2; 1\n"
 
 
-def test_the_plugin_of_pytest(tmp_path: Path) -> None:
-    (tmp_path / "test_kernels.py").write_text(f"{PYTHON}\ndef test_right():\n    work(99)\n\ndef test_wrong():\n    work(100)\n")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--devmod-sanitize", str(tmp_path)]
+def test_bodies_in_two_threads_and_in_a_body(tmp_path: Path) -> None:
+    """The checks are those of the process: they end with the last body, and no body ends those of another."""
+    program = f"""{PYTHON}
+import os, threading
+entered, left = threading.Event(), threading.Event()
+def other():
+    with devmod_simulators.sanitize("race"):
+        entered.set(), left.wait()
+        try:
+            with devmod_simulators.sanitize("bounds"):
+                work(100)
+        except devmod.LaunchError as error:
+            print(error.argument)
+thread = threading.Thread(target=other)
+with devmod_simulators.sanitize("bounds"):
+    thread.start(), entered.wait()
+print(os.environ["DEVMOD_STANDIN_SANITIZE"])
+left.set(), thread.join()
+print(repr(os.environ["DEVMOD_STANDIN_SANITIZE"]), work(99)[0])
+try:
+    with devmod_simulators.sanitize():
+        work(100)
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    output = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert output.stdout.split() == ["race", "y", "''", "2.0", "interrupted"]
+
+
+def test_a_command_counts_what_a_body_has_found(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        f"{PYTHON}\ntry:\n    with devmod_simulators.sanitize():\n        work(100)\nexcept devmod.LaunchError: pass\n"
+    )
+    words = [sys.executable, "-m", "devmod", "simulate", "--sanitize", "--", sys.executable, "app.py"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "devmod-simulators: 1 report")
+
+
+TESTS = f"""{PYTHON}
+import pytest, subprocess, sys
+
+def test_right():
+    work(99)
+
+def test_wrong():
+    work(100)
+
+@pytest.fixture
+def wrong():
+    work(100)
+
+def test_with_a_wrong_fixture(wrong):
+    pass
+
+def test_in_another_process():
+    subprocess.run([sys.executable, "-c", "import test_kernels; test_kernels.work(100)"], check=True)
+
+def test_after():
+    work(99)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "2"]])
+def test_the_plugin_of_pytest(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "test_kernels.py").write_text(TESTS)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--devmod-sanitize"]
+    done = subprocess.run([*words, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert "2 failed, 2 passed, 1 error in" in done.stdout, done.stdout
     assert "SanitizeError: out of bounds (write)" in done.stdout
-    assert "FAILED test_kernels.py::test_wrong" in done.stdout
+    for name in (
+        "FAILED test_kernels.py::test_wrong",
+        "FAILED test_kernels.py::test_in_another",
+        "ERROR test_kernels.py::test_with_a_wrong",
+    ):
+        assert name in done.stdout
+
+
+def test_the_plugin_of_pytest_refuses_an_unknown_check(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndevmod_sanitize = speed\n")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--devmod-sanitize"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr.startswith("ERROR: --devmod-sanitize: 'speed' is no check; there are bounds"), done.stderr
 
 
 def test_reports_in_a_file(tmp_path: Path) -> None:
