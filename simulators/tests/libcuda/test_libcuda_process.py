@@ -73,6 +73,13 @@ def test_a_driver_without_devices(settings: dict[str, object], name: str) -> Non
     assert run("print(cuda.cuInit(0)[0].name)", **settings) == f"CUDA_ERROR_{name}\n"
 
 
+@pytest.mark.parametrize("limit", ["AS", "FSIZE"])
+def test_a_limit_of_the_process_is_named(limit: str) -> None:
+    code = f"import resource; resource.setrlimit(resource.RLIMIT_{limit}, (1 << 34, 1 << 34)); print(cuda.cuInit(0)[0].name)"
+    reason = "devmod-simulators: the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)\n"
+    assert run(code, reason) == "CUDA_ERROR_OPERATING_SYSTEM\n"
+
+
 def test_an_older_driver_lacks_newer_functions() -> None:
     code = """
 open_device()
