@@ -365,6 +365,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "an image of integers": ("shade", {"picture": "levels"}),
     "a float for an integer": ("scale", {"n": 2.0}),
     "a small float for an integer": ("scale", {"n": 1e-7}),
+    "a negative zero for an integer": ("scale", {"n": -0.0}),
     "a large float for an integer": ("scale", {"n": 1e16}),
     "a float scalar for an integer": ("scale", {"n": "a"}),
     "a boolean for an integer": ("scale", {"n": False}),
