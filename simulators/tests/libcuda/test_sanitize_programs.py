@@ -186,6 +186,33 @@ except KeyboardInterrupt:
     assert output.stdout.split() == ["race", "y", "''", "2.0", "interrupted"]
 
 
+def test_work_that_waits_at_the_end(tmp_path: Path) -> None:
+    """Of a process, for which nobody waits, and of a body in a context that is not the primary one. A fork has neither its work nor leaks."""
+    begin = BEGIN.replace("check(cuda.cuDevicePrimaryCtxRetain(check(cuda.cuDeviceGet(0))))", "check(cuda.cuCtxCreate(None, 0, 0))")
+    program = f"""
+import devmod_simulators, os
+function = load({KERNEL!r}, b"twice")
+x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(132))
+launch(function, x, y, 32, block=64)
+if not os.fork():
+    sys.exit()
+os.wait()
+try:
+    with devmod_simulators.sanitize("bounds"):
+        launch(function, x, y, 33, block=64)
+except devmod_simulators.SanitizeError as error:
+    print(error.index)
+launch(function, x, y, 34, block=64)
+"""
+    (tmp_path / "app.py").write_text(begin + program)
+    words = [sys.executable, "-m", "devmod", "simulate", "--sanitize=bounds,leak", "--", sys.executable, "app.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "33\n")
+    assert [line.partition(":")[0] for line in done.stderr.splitlines() if line[0] != " "] == [
+        *["out of bounds (read)", "out of bounds (write)"] * 2, "leak", "leak", "devmod-simulators",
+    ]  # fmt: skip
+
+
 def test_a_command_counts_what_a_body_has_found(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         f"{PYTHON}\ntry:\n    with devmod_simulators.sanitize():\n        work(100)\nexcept devmod.LaunchError: pass\n"

@@ -127,6 +127,11 @@ static void report_calls(void)
             report_line("failed", devices[i].failed);
 }
 
+bool process_forked(void)
+{
+    return forked;
+}
+
 bool process_was_initialized(void)
 {
     return tried;
