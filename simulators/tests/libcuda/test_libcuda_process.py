@@ -1,5 +1,6 @@
 """The stand-in CUDA driver in processes of its own: what a test of this process cannot change, and what other tests must not see."""
 
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -228,7 +229,9 @@ l: {"sin.approx.f32 %f, %f; " * 99} bra l; }}
 """
 
 
-def test_the_worker_of_a_killed_program_ends_within_a_kernel() -> None:
+@pytest.mark.volume_but("SIGKILL")
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_the_worker_of_a_killed_program_ends_within_a_kernel(name: str) -> None:
     """It has the program's standard error, which ends with the last process. The kernel would end after minutes: its steps are counted."""
     code = f"""
 import ctypes, os, signal, threading
@@ -241,13 +244,13 @@ check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1024, 1, 1, 0, 0, ((flag,), (ctypes.c
 def kill():
     while not value.value:
         pass
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.{name})
 threading.Thread(target=kill).start()
 check(cuda.cuCtxSynchronize())
 """
     environment = {"PATH": "/usr/bin:/bin", **libcuda.environment()}
     done = subprocess.run([sys.executable, "-c", BEGIN + code], stderr=subprocess.PIPE, text=True, env=environment, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (-9, "")
+    assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
 
 
 @pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed (make test-setup builds it)")

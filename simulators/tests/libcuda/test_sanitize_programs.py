@@ -246,7 +246,8 @@ def test_after():
 """
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"]])
+@pytest.mark.volume_but("alone")
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "xdist"])
 def test_the_plugin_of_pytest(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_kernels.py").write_text(TESTS)
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--devmod-sanitize"]
