@@ -454,7 +454,6 @@ class Runner {
    * @param {Map<string, Resource>} resources
    */
   #launches(read, plan, resources) {
-    const most = this.#device.limits.maxComputeWorkgroupsPerDimension;
     const cleared = new Set(plan.cleared);
     /** @type {Encode[]} */
     const result = [];
@@ -462,7 +461,7 @@ class Runner {
       for (const name of [...step.args.values()].map(nameOf)) {
         const resource = resources.get(name);
         if (!cleared.delete(name) || !resource || !("buffer" in resource)) continue;
-        result.push(bindStep(this.#clear, [resource], { grid: Math.min(Math.ceil(resource.size / 256), most) }, plan.owned));
+        result.push(bindStep(this.#clear, [resource], { grid: Math.min(Math.ceil(resource.size / 256), this.#device.limits.maxComputeWorkgroupsPerDimension) }, plan.owned));
       }
       const f = /** @type {KernelFunction} */ (this.#kernels.get(step.kernel));
       const { params } = /** @type {Interface} */ (f.info.interface);
