@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from devmod.backend import temporary_folder
@@ -23,6 +24,7 @@ OPTIONS = ("copies", "volatile")
 _CHECKS, _LOG = PREFIX + "SANITIZE", PREFIX + "SANITIZE_LOG"
 #: Environment variables: those of the bodies of `sanitize` that run now, in all threads, behind those of the process. The last ones count.
 _variables: list[dict[str, str]] = []
+_lock = Lock()
 
 
 class SanitizeError(LaunchError):
@@ -123,10 +125,11 @@ def sanitize(*checks: str) -> Iterator[None]:
     with temporary_folder() as folder:
         log = Path(folder, "reports")  # of this process, and of those that the body starts
         own = {_CHECKS: names, _LOG: str(log)}  # compilers see it too
-        if not _variables:
-            _variables.append({name: os.environ.get(name, "") for name in own})
-        _variables.append(own)
-        os.environ |= own
+        with _lock:
+            if not _variables:
+                _variables.append({name: os.environ.get(name, "") for name in own})
+            _variables.append(own)
+            os.environ |= own
         try:
             yield
         except BaseException as error:
@@ -134,9 +137,10 @@ def sanitize(*checks: str) -> Iterator[None]:
             raise
         finally:
             driver.settle()
-            _variables.remove(own)
-            command_log = _variables[0][_LOG]  # that of `devmod simulate --sanitize`
-            os.environ |= _variables[-1] if len(_variables) > 1 else _variables.pop()
+            with _lock:
+                _variables.remove(own)
+                command_log = _variables[0][_LOG]  # that of `devmod simulate --sanitize`
+                os.environ |= _variables[-1] if len(_variables) > 1 else _variables.pop()
             lines = driver.sanitize_reports()
             if log.exists():
                 lines += [line for line in log.read_text(errors="replace").splitlines() if line not in lines]
