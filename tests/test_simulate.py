@@ -109,7 +109,7 @@ def test_signals_reach_the_command(option: str, number: signal.Signals) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "starts\n"
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=120)
     if number == signal.SIGHUP:
         assert (output, process.returncode) == ("", 128 + number if option == "--sanitize" else -number)
     else:

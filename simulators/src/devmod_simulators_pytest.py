@@ -21,12 +21,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("devmod_sanitize"):
         return
     from devmod.errors import DevmodError
-    from devmod_simulators import simulated_driver
-    from devmod_simulators._sanitize import check_names
+    from devmod_simulators import sanitize
 
     try:
-        check_names([config.getini("devmod_sanitize")])
-        simulated_driver()
+        with sanitize(config.getini("devmod_sanitize")):
+            pass
     except DevmodError as error:
         raise pytest.UsageError(f"--devmod-sanitize: {error}") from error
 

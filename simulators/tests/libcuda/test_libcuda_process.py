@@ -249,7 +249,9 @@ threading.Thread(target=kill).start()
 check(cuda.cuCtxSynchronize())
 """
     environment = {"PATH": "/usr/bin:/bin", **libcuda.environment()}
-    done = subprocess.run([sys.executable, "-c", BEGIN + code], stderr=subprocess.PIPE, text=True, env=environment, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + code], stderr=subprocess.PIPE, text=True, env=environment, timeout=120, check=False
+    )
     assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
 
 
