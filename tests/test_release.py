@@ -55,11 +55,10 @@ def test_a_distribution_without_a_fault(tmp_path: Path, name: str) -> None:
         ({"src/devmod_x/a.py": b"#!/opt/python/3/bin/python"}, "src/devmod_x/a.py names /opt/python/3, a path of this machine"),
         ({"src/LICENSE/licenses/LICENSE": LICENCE["LICENSE"]}, "has 2 licences, not 1"),
         ({"LICENSE": b"MIT"}, "LICENSE is not the licence of the repository"),
-        ({"src/devmod_x/templates/a/tests/test_k.py": b""}, "has src/devmod_x/templates/a/tests/test_k.py"),
-        ({"src/devmod_x/k_test.py": b""}, "has src/devmod_x/k_test.py"),
+        ({"src/devmod_x/templates/a/k_test.py": b""}, "has src/devmod_x/templates/a/k_test.py"),
         ({".mypy_cache/a.json": b""}, "has .mypy_cache/a.json"),
     ],
-    ids=["tests", "conftest", "bytecode", "machine", "python", "licences", "another licence", "no template", "a test", "a cache"],
+    ids=["tests", "conftest", "bytecode", "machine", "python", "licences", "another licence", "no template", "a cache"],
 )
 def test_a_distribution_with_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], problem: str) -> None:
     from release import problems_of

@@ -373,9 +373,7 @@ def test_an_annotation_has_the_line_whatever_the_name_of_the_source(
     (project / "sub").mkdir()
     (project / name).write_text("@compute @workgroup_size(1)\nfn k0() { x[0] = 1; }\n")
     (project / f"{name}.cl").write_text(f"\n{BROKEN}")
-    (project / "devmod.toml").write_text(
-        f'output = "k.devmod"\ntargets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["{name}", "{name}.cl"]\n'
-    )
+    (project / "devmod.toml").write_text(f'targets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["{name}", "{name}.cl"]\n')
     monkeypatch.setenv("CI", "true")
     assert main(["build", "-q", "--no-cache"]) == 1
     places = [line.partition(",title")[0] for line in capfd.readouterr().out.splitlines() if line.startswith(("::error", "::warning"))]
