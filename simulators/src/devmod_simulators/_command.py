@@ -58,13 +58,18 @@ def _run(program: Sequence[str]) -> int:
     """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault. Signals reach it."""
     with temporary_folder() as folder:
         log = Path(folder, "reports")
+        early: list[int] = []
+        caught = [each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
+        for each in caught:
+            signal.signal(each, lambda number, _: early.append(number))
         try:
             process = subprocess.Popen(program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)})
         except OSError as error:
             raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
-        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to both
-        for each in (signal.SIGHUP, signal.SIGTERM):
-            signal.signal(each, lambda number, _: process.send_signal(number))
+        for each in caught:  # a terminal sends SIGINT to both
+            signal.signal(each, lambda number, _: process.send_signal(0 if number == signal.SIGINT else number))
+        for number in early:
+            process.send_signal(number)
         code = process.wait()
         count = len(log.read_text().splitlines()) if log.exists() else 0
     click.echo(f"devmod-simulators: {count} report{'s' if count != 1 else ''}", err=True)
