@@ -377,6 +377,8 @@ WRONG_IMAGES = {
     "bgra8unorm, r16float, rg16float, rgba16float, r32float, rg32float, rgba32float",
     "image([4, 4], 'rgba8unorm').then((each) => each.copyFrom(new ImageData(2, 2)))": "copyFrom: the source is a picture of 2 × 2 pixels; expected one for an image of rgba8unorm with the shape (4, 4)",
     "image([4, 4], 'rgba8unorm', { layers: 2 }).then((each) => each.copyFrom(new Int8Array(128)))": "copyFrom: the source is an array of 128 bytes of int8; expected 128 bytes of uint8 for an image of rgba8unorm with the shape (4, 4) and 2 layers",
+    "imageFrom(sent(new Uint8Array(16)), { width: 4, height: 4 })": "imageFrom: the source is in an ArrayBuffer that was transferred; pass a copy",
+    "imageFrom(sent(new ImageData(4, 4)))": "the ImageData was transferred and has no pixels; pass a copy",
     "image([4, 4], 'rgba8unorm').then((each) => each.copyFrom('x'))": "copyFrom: the source is 'x', expected an ImageData, an ImageBitmap or a typed array",
     "image([4, 4], 'rgba8unorm').then((each) => (each.destroy(), each.read()))": "read: the image was destroyed",
     "sampler({ filter: 'cubic' })": "sampler: filter is 'cubic'; expected 'nearest', 'linear'",
@@ -387,7 +389,8 @@ WRONG_IMAGES = {
 
 def test_misuse_of_the_functions_that_create_images(page: Browser) -> None:
     calls = ",".join(f"() => kit.{call}" for call in WRONG_IMAGES)
-    found = run(page, f"const found = []; for (const call of [{calls}]) found.push(await failure(call)); return found;")
+    sent = "const sent = (each) => (structuredClone(0, { transfer: [(each.data ?? each).buffer] }), each);"
+    found = run(page, f"{sent} const found = []; for (const call of [{calls}]) found.push(await failure(call)); return found;")
     for (call, text), message in zip(WRONG_IMAGES.items(), found, strict=True):
         assert message == ["ArgumentError", text.format(formats=", ".join(IMAGE_FORMATS)) if "{formats}" in text else text], call
 

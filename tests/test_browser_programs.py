@@ -286,6 +286,9 @@ FLAT: list[tuple[str, str, str]] = [
     ("f.bind(buffer, buffer)", "y", "bind needs its outputs by name: 'y'"),
     ("f.state()", "state", "it has no state"),
     ("g.state({ rows: 3 })", "rows", "its state has no length 'rows' to give"),
+    ("h.state({ size: 1.5 })", "size", "the length 'size' is an integer, got 1.5"),
+    ("f(x, w, { rows: 5, y: gone })", "y", "the argument 'y' is in an ArrayBuffer that was transferred; pass a copy"),
+    ("f(x, w, 10n ** 400n, { rows: 5 })", "epsilon", "the argument 'epsilon': a bigint of many digits does not fit a floating-point type"),
 ]
 
 
@@ -293,8 +296,11 @@ FLAT: list[tuple[str, str, str]] = [
 def test_wrong_calls_of_arrays_without_a_shape(device: BrowserDevice) -> None:
     device.program(calls.normalize("webgpu"), "normalize")
     device.program(states.counter("total: float32[4] = 0", "webgpu", requires=["rows == 4"]), "p")
+    device.program(states.counter("total: float32[size, 2] = 0", "webgpu", requires=["size * 2 == rows"]), "p")
     body = """
-    const [f, g] = programs, [x, w] = [new Float32Array(40), new Float32Array(8)], found = [];
+    const gone = new Float32Array(40);
+    structuredClone(0, { transfer: [gone.buffer] });
+    const [f, g, h] = programs, [x, w] = [new Float32Array(40), new Float32Array(8)], found = [];
     const buffer = device.createBuffer({ size: 160, usage: GPUBufferUsage.STORAGE });
     const given = { columns: 8 };
     for (const act of [CALLS]) {
@@ -311,8 +317,8 @@ def test_wrong_calls_of_arrays_without_a_shape(device: BrowserDevice) -> None:
     )  # fmt: skip
     listed = ", ".join(f"() => {each}" for each in acts)
     found, names, name, results = device.run(body.replace("CALLS", listed), b64encode(devmod.dumps(grid)).decode())
-    labels = ["the webgpu program 'grid'", *["the webgpu program 'normalize'"] * 7, "the webgpu program 'p'"]
-    assert found == [[argument, f"{label}: {text}"] for label, (_, argument, text) in zip(labels, FLAT, strict=True)]
+    labels = ["grid", *({"f": "normalize"}.get(call[0], "p") for call, _, _ in FLAT[1:])]
+    assert found == [[argument, f"the webgpu program '{label}': {text}"] for label, (_, argument, text) in zip(labels, FLAT, strict=True)]
     assert (names, name, results) == (["x", "weight", "epsilon"], "normalize", ["y"])
 
 
@@ -356,6 +362,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "an image of integers": ("shade", {"picture": "levels"}),
     "a float for an integer": ("scale", {"n": 2.0}),
     "a small float for an integer": ("scale", {"n": 1e-7}),
+    "a negative zero for an integer": ("scale", {"n": -0.0}),
     "a large float for an integer": ("scale", {"n": 1e16}),
     "a float scalar for an integer": ("scale", {"n": "a"}),
     "a boolean for an integer": ("scale", {"n": False}),
@@ -557,6 +564,30 @@ def test_calls_do_not_grow(device: BrowserDevice) -> None:
     counts, many, again, at_once = device.run(body, f._number)
     assert len(set(counts)) == 1
     assert many == again == at_once
+
+
+@pytest.mark.parametrize("way", ["throws", "is invalid"])
+def test_a_call_after_one_for_which_the_device_had_no_memory(device: BrowserDevice, way: str) -> None:
+    """A buffer for which there is no memory is not kept, neither that of temporaries nor that of a constant."""
+    device.program(calls.normalize("webgpu"), "normalize")
+    device.program(states.counter("total: float32[4] = first", "webgpu", constants=["first: float32[4]"]), "p")
+    body = """
+    const [f, g] = programs, create = GPUDevice.prototype.createBuffer;
+    const normalize = async (rows) => (await f(new Float32Array(8 * rows).fill(2), new Float32Array(8).fill(1), { rows })).y.length;
+    const states = { state: await g.state() }, x = new Float32Array(4);
+    const found = [await normalize(5)];
+    for (const call of [() => normalize(500), async () => (await g(x, states)).y.length]) {
+      GPUDevice.prototype.createBuffer = function (each) {
+        if (argument === "throws") throw new RangeError("too large");
+        return create.call(this, { ...each, usage: each.usage | 3 });
+      };
+      found.push((await failure(call))[0]);
+      GPUDevice.prototype.createBuffer = create;
+      found.push(await normalize(5), await call());
+    }
+    return found;
+    """
+    assert device.run(body, way) == [40, "LaunchError", 40, 4000, "LaunchError", 40, 4]
 
 
 def test_constants_are_fetched_by_range_and_uploaded_once(device: BrowserDevice, server: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -22,3 +25,11 @@ def test_the_picture(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     drawn = np.array([[mark in "%@" for mark in row] for row in picture])
     assert drawn.shape == stays.shape
     assert (drawn != stays).mean() < 0.02
+
+
+def test_a_box_without_a_runtime_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no NumPy: that comes with a runtime."""
+    monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-opencl")
+    program = "import sys; sys.modules['numpy'] = None\nfrom devmod._cli import main\nsys.exit(main(['demo']))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("devmod: error: devmod.load_from_bytes.opencl is not registered: devmod-opencl "), done.stderr

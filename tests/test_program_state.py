@@ -104,6 +104,8 @@ def test_a_length_of_the_state_alone_is_given_once() -> None:
     first_device("opencl")
     f: Any = counter("total: float32[size, 2] = 0", "opencl", requires=["size * 2 == rows"])["p"]
     assert f.open_lengths == ["size"]
+    with pytest.raises(devmod.ArgumentError, match="the length 'size' is an integer, got 'a'"):
+        f.state(size="a")
     state = f.state(size=2)
     assert state["total"].shape == (2, 2)
     assert f(np.ones(4, "float32"), state=state).tolist() == [1.0] * 4

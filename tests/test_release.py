@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -30,8 +31,8 @@ def wheel(folder: Path, files: dict[str, bytes], name: str = "devmod_x-0.1.0-py3
     return path
 
 
-LICENCE = {"LICENSE": b"Apache"}
-IN_WHEEL = {"devmod_x-0.1.0.dist-info/licenses/LICENSE": b"Apache"}
+LICENCE = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
+IN_WHEEL = {"devmod_x-0.1.0.dist-info/licenses/LICENSE": LICENCE["LICENSE"]}
 
 
 @pytest.mark.parametrize(
@@ -51,13 +52,18 @@ def test_a_distribution_without_a_fault(tmp_path: Path, name: str) -> None:
         ({"src/devmod_x/conftest.py": b""}, "has src/devmod_x/conftest.py"),
         ({"src/devmod_x/__pycache__/a.cpython-311.pyc": b""}, "has src/devmod_x/__pycache__/a.cpython-311.pyc"),
         ({"src/devmod_x/a.py": b"# made in " + str(ROOT).encode()}, f"src/devmod_x/a.py names {ROOT}, a path of this machine"),
-        ({"src/LICENSE/licenses/LICENSE": b""}, "has 2 licences, not 1"),
+        ({"src/devmod_x/a.py": b"#!/opt/python/3/bin/python"}, "src/devmod_x/a.py names /opt/python/3, a path of this machine"),
+        ({"src/LICENSE/licenses/LICENSE": LICENCE["LICENSE"]}, "has 2 licences, not 1"),
+        ({"LICENSE": b"MIT"}, "LICENSE is not the licence of the repository"),
+        ({"src/devmod_x/templates/a/k_test.py": b""}, "has src/devmod_x/templates/a/k_test.py"),
+        ({".mypy_cache/a.json": b""}, "has .mypy_cache/a.json"),
     ],
-    ids=["tests", "conftest", "bytecode", "a path of this machine", "licences"],
+    ids=["tests", "conftest", "bytecode", "machine", "python", "licences", "another licence", "no template", "a cache"],
 )
-def test_a_distribution_with_a_fault(tmp_path: Path, files: dict[str, bytes], problem: str) -> None:
+def test_a_distribution_with_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], problem: str) -> None:
     from release import problems_of
 
+    monkeypatch.setattr(sys, "base_prefix", "/opt/python/3")
     assert problems_of(sdist(tmp_path, LICENCE | files), "0.1.0") == [problem]
 
 

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from interruptible import interruptible_python
 
 from devmod_simulators import UnavailableError, libcuda
 
@@ -80,12 +81,29 @@ def test_each_device_has_its_architecture() -> None:
 def test_the_command_takes_the_place_of_the_process() -> None:
     """So its exit code and the signals are those of the command."""
     assert simulate("sh", "-c", "exit 7", code=7) == ""
+    assert simulate("sh", "-c", "kill -SEGV $$", options=("--sanitize",), code=128 + signal.SIGSEGV).endswith(" 0 reports\n")
     assert simulate("no-such-program", code=1) == "devmod: error: 'no-such-program' cannot be started: No such file or directory\n"
     words = [sys.executable, "-m", "devmod", "simulate", "--", "sh", "-c", "echo $$; grep SigIgn /proc/$$/status"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         number, _, ignored = process.communicate()[0].split()
     assert int(number) == process.pid
     assert not int(ignored, 16) & (1 << signal.SIGPIPE - 1)
+
+
+WAITS = "trap 'echo SIGINT; exit 5' INT; trap 'echo SIGTERM; exit 5' TERM; trap 'echo SIGHUP; exit 5' HUP; echo starts; while :; do sleep 0.1; done"
+
+
+@pytest.mark.parametrize("option", ["--arch=sm_90", "--sanitize"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_command(option: str, number: signal.Signals) -> None:
+    """A terminal sends SIGINT to all processes in front, and `kill` a signal to one."""
+    words = interruptible_python("-m", "devmod", "simulate", option, "--", "sh", "-c", WAITS)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starts\n"
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        output, _ = process.communicate(timeout=120)
+    assert (output, process.returncode) == (f"{number.name}\n", 5)
 
 
 def test_caches_are_apart_from_those_of_gpus(tmp_path: Path) -> None:

@@ -196,10 +196,10 @@ def test_processes_for_payloads(folder: Path) -> None:
 
 def test_a_run_with_checks(folder: Path) -> None:
     pytest.importorskip("devmod_simulators", reason="devmod-simulators is not installed")
-    file = folder.parent / "k.devmod"
-    run(folder, BIN / "devmod", "compile", "k.cu", "-t", "cuda -arch=compute_90", "-o", file)
-    if not file.exists():
+    file = "--guard.devmod"  # it names a file, and is no option
+    run(folder, BIN / "devmod", "compile", "k.cu", "-t", "cuda -arch=compute_90", "-o", f"./{file}")
+    if not (folder / file).exists():
         pytest.skip("NVRTC is not installed")
-    done = run(folder, BIN / "devmod", "run", file, "k", "x=zeros[1]", "--grid", "1", "--block", "1", "--sanitize=bounds")
+    done = run(folder, BIN / "devmod", "run", "--grid", "1", "--block", "1", "--sanitize=bounds", "--", file, "k", "x=zeros[1]")
     assert found_in(folder) == []
-    assert done.stderr.endswith("devmod-simulators: 0 reports\n"), done.stderr
+    assert (done.returncode, done.stderr) == (0, "devmod-simulators: 0 reports\n")

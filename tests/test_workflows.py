@@ -68,7 +68,7 @@ def test_the_compile_gate(tmp_path: Path, source: str, status: int) -> None:
     folder.mkdir()
     (folder / "twice.cl").write_text(source)
     (folder / "devmod.toml").write_text('targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n')
-    found = {"RUNNER_TEMP": str(tmp_path), "GITHUB_WORKSPACE": str(tmp_path), "CI": "true", "MANIFEST": "kernels", "OPTIONS": "-t opencl"}
+    found = {"RUNNER_TEMP": str(tmp_path), "GITHUB_WORKSPACE": str(tmp_path), "CI": "true", "MANIFEST": "kernels", "OPTIONS": "-t\nopencl"}
     done = subprocess.run(
         ["bash", "-e", "-c", compiles["run"]], cwd=tmp_path, env=os.environ | found, capture_output=True, text=True, check=False
     )

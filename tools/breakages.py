@@ -128,7 +128,8 @@ def run(python: Path, tests: list[Path], option: str) -> tuple[str, str]:
                 os.killpg(process.pid, signal.SIGKILL)  # also what a test has started, such as a kernel that never ends
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", out, re.MULTILINE)
     output = (out + errors).strip().rpartition("\n")[2]
-    return (failed[1] if failed else f"exit code {process.returncode}") if process.returncode else "", output
+    ran = process.returncode not in (0, 5)  # 5: no test is chosen
+    return (failed[1] if failed else f"exit code {process.returncode}") if ran else "", output
 
 
 def plant(breakage: Breakage, python: Path) -> tuple[bool, str]:

@@ -29,9 +29,9 @@ DIST = OUT / "dist"
 #: An index takes 100 MB; a wheel of devmod that has more than this has a file that nobody wanted.
 LARGEST = 4_000_000
 #: Files that a distribution must not have.
-_FOREIGN = re.compile(r"(^|/)(tests?|__pycache__|\.venv)/|^build/|\.(pyc|orig|rej|log)$|(^|/)(conftest\.py|test_[^/]*\.py)$")
+_FOREIGN = re.compile(r"(^|/)(tests?|__pycache__|\.[^/]+)/|^build/|\.(pyc|orig|rej|log)$|(^|/)(conftest|test_[^/]*|[^/]*_test)\.py$")
 #: Templates of commands have tests for their user.
-_TEMPLATES = "/templates/"
+_TEMPLATE = re.compile(r"/templates/.*\.tmpl$")
 
 
 def folders() -> list[Path]:
@@ -98,11 +98,15 @@ def problems_of(path: Path, version: str) -> list[str]:
         result.append(f"has {path.stat().st_size:,} bytes; at most {LARGEST:,} are expected")
     if not re.search(rf"-{re.escape(version)}(-|\.tar)", path.name):
         result.append(f"is not of version {version}")
-    machine = [str(place).encode() for place in (ROOT, Path.home()) if len(place.parts) > 2] or [str(ROOT).encode()]
+    places = {ROOT, *(each for each in (Path.home(), Path(sys.prefix), Path(sys.base_prefix)) if len(each.parts) > 2)}
+    machine = sorted(str(place).encode() for place in places)
     licences = 0
     for name, data in files_of(path):
-        licences += name == "LICENSE" or name.endswith("licenses/LICENSE")
-        if _FOREIGN.search(name) and _TEMPLATES not in name:
+        if name == "LICENSE" or name.endswith("licenses/LICENSE"):
+            licences += 1
+            if data != (ROOT / "LICENSE").read_bytes():
+                result.append(f"{name} is not the licence of the repository")
+        if _FOREIGN.search(name) and not _TEMPLATE.search(name):
             result.append(f"has {name}")
         result += [f"{name} names {place.decode()}, a path of this machine" for place in machine if place in data]
     if licences != 1:

@@ -18,18 +18,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process the simulated GPU before anything loads a driver."""
-    if config.getoption("devmod_sanitize"):
-        from devmod_simulators import simulated_driver
+    if not config.getoption("devmod_sanitize"):
+        return
+    from devmod.errors import DevmodError
+    from devmod_simulators import sanitize
 
-        simulated_driver()
+    try:
+        with sanitize(config.getini("devmod_sanitize")):
+            pass
+    except DevmodError as error:
+        raise pytest.UsageError(f"--devmod-sanitize: {error}") from error
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Run a test with the checks."""
+    """Run a test with the checks, and its fixtures."""
     if not item.config.getoption("devmod_sanitize"):
         return (yield)
     from devmod_simulators import sanitize
 
     with sanitize(item.config.getini("devmod_sanitize")):
         return (yield)
+
+
+pytest_runtest_setup = pytest_runtest_teardown = pytest_runtest_call

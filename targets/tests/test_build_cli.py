@@ -365,6 +365,22 @@ def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFix
     assert capfd.readouterr().out == "::error file=a%2Cb%3Ac.cl,title=a%2Cb%3Ac.cl for opencl::100%25%0Aof it\n"
 
 
+@pytest.mark.parametrize("name", ["a b.wgsl", "50%.wgsl", "two::b.wgsl", "sub/ä b.wgsl"])
+def test_an_annotation_has_the_line_whatever_the_name_of_the_source(
+    name: str, capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error, and a warning of a kind whose compiler is the device's."""
+    (project / "sub").mkdir()
+    (project / name).write_text("@compute @workgroup_size(1)\nfn k0() { x[0] = 1; }\n")
+    (project / f"{name}.cl").write_text(f"\n{BROKEN}")
+    (project / "devmod.toml").write_text(f'targets = ["opencl", "webgpu"]\n[kernels.k0]\nsources = ["{name}", "{name}.cl"]\n')
+    monkeypatch.setenv("CI", "true")
+    assert main(["build", "-q", "--no-cache"]) == 1
+    places = [line.partition(",title")[0] for line in capfd.readouterr().out.splitlines() if line.startswith(("::error", "::warning"))]
+    shown = name.replace("%", "%25").replace(":", "%3A")
+    assert sorted(places) == [f"::error file={shown}.cl,line=3", f"::warning file={shown},line=2"]
+
+
 def test_json_has_each_job(capfd: pytest.CaptureFixture[str], project: Path) -> None:
     (project / "k1.cl").write_text(BROKEN)
     assert main(["build", "--json"]) == 1

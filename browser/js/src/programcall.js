@@ -48,16 +48,6 @@ import { isPicture, PICTURE_FORMATS, tuple } from "./texels.js";
 const LAUNCH = ["grid", "threads", "block", "shared_memory"];
 
 /**
- * Return the error of a program.
- * @param {string} description
- * @param {string} name
- * @returns {Refuse}
- */
-export function refuser(description, name) {
-  return (text, argument = "") => new ArgumentError(`${description}: ${text}`, { kind: "webgpu", function: name, argument });
-}
-
-/**
  * Check the arguments of a call, and return them by name.
  * @param {Program} program
  * @param {readonly unknown[]} args By position; a record behind them has more by name.
@@ -71,12 +61,7 @@ export function readArguments(program, args, device, bound, error) {
   /** @type {Arguments} */
   const result = { taken: new Map(), scalars: new Map(), lengths: new Map(), given };
   for (const scalar of program.scalars) result.scalars.set(scalar.name, readScalar(scalar, given.get(scalar.name), error));
-  for (const name of program.lengthNames) {
-    if (!given.has(name)) continue;
-    const length = given.get(name);
-    if (typeof length !== "bigint" && !Number.isSafeInteger(length)) throw error(`the length ${repr(name)} is an integer, got ${describeValue(length)}`, name);
-    result.lengths.set(name, BigInt(/** @type {number} */ (length)));
-  }
+  for (const name of program.lengthNames) if (given.has(name)) result.lengths.set(name, readLength(name, given.get(name), error));
   for (const declared of program.arrays("input", "update", "output", "state")) {
     const value = given.get(declared.name);
     if (declared.role === "output" && (value === undefined || value === null)) continue;
@@ -85,6 +70,17 @@ export function readArguments(program, args, device, bound, error) {
   }
   checkOverlaps([...result.taken.values()], error);
   return result;
+}
+
+/**
+ * Return a length that a call gives.
+ * @param {string} name
+ * @param {unknown} length
+ * @param {Refuse} error
+ */
+export function readLength(name, length, error) {
+  if (typeof length === "bigint" || Number.isSafeInteger(length)) return BigInt(/** @type {number} */ (length));
+  throw error(`the length ${repr(name)} is an integer, got ${describeValue(length)}`, name);
 }
 
 /**

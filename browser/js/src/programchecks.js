@@ -424,5 +424,5 @@ function floatText(value) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value < 0 ? "-inf" : "inf";
   const [digits = "", exponent = ""] = value.toExponential().split("e");
   if (value && (Number(exponent) < -4 || Number(exponent) >= 16)) return `${digits}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, "0")}`;
-  return Number.isInteger(value) ? value.toFixed(1) : String(value);
+  return Number.isInteger(value) ? `${Object.is(value, -0) ? "-" : ""}${value.toFixed(1)}` : String(value);
 }

@@ -1,14 +1,14 @@
 // A program on one device: its kernels are compiled, and each call is one pass over its steps.
 
 import { chosenDevice, firstThatRuns, newBuffer, padded, runGuarded, writeBytes } from "./device.js";
-import { DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, restated, DevmodError } from "./errors.js";
+import { ArgumentError, DeviceNotFoundError, FormatError, FunctionNotFoundError, listNames, quoteName, repr, restated, DevmodError } from "./errors.js";
 import { evaluate, ExpressionError, namesIn } from "./expressions.js";
 import { bindStep, KernelFunction } from "./function.js";
 import { Image, newImage, newSampler, writeImage } from "./images.js";
 import { copied, encoded, filling, prepared } from "./launch.js";
 import { didYouMean } from "./near.js";
 import { label } from "./plan.js";
-import { bindLengths, bindNames, checkSize, fixedProblem, measure, readArguments, refuser, shapesOf, valuesOf } from "./programcall.js";
+import { bindLengths, bindNames, checkSize, fixedProblem, measure, readArguments, readLength, shapesOf, valuesOf } from "./programcall.js";
 import { checkKernels, checkNames } from "./programchecks.js";
 import { isArray, nameOf, readProgram, unitOf, View } from "./programs.js";
 import { Memory, memoryOf, share } from "./temporaries.js";
@@ -18,7 +18,7 @@ import { arrayOf, tuple } from "./texels.js";
 /** @import { Expression } from "./expressions.js" */
 /** @import { Interface, Param } from "./interface.js" */
 /** @import { Encode, Launch } from "./launch.js" */
-/** @import { Arguments, Plan, Shapes } from "./programcall.js" */
+/** @import { Arguments, Plan, Refuse, Shapes } from "./programcall.js" */
 /** @import { Declared, Given, Program, Step } from "./programs.js" */
 /** @import { Constant, FunctionInfo } from "./wire.js" */
 
@@ -40,8 +40,6 @@ import { arrayOf, tuple } from "./texels.js";
 
 /** The number of shapes whose launches a program keeps. */
 const MOST_PLANS = 64;
-/** The constants on devices: several programs have them. @type {WeakMap<Constant, WeakMap<GPUDevice, GPUBuffer>>} */
-const uploaded = new WeakMap();
 /** Writes zeros to an array within a pass. */
 const CLEAR = `@group(0) @binding(0) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(64) fn clear(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) blocks: vec3u) {
@@ -183,7 +181,8 @@ class Runner {
     this.#constants = constants;
     this.#clear = clear;
     this.description = `the webgpu program ${repr(program.name)}`;
-    this.#error = refuser(this.description, program.name);
+    /** @type {Refuse} */
+    this.#error = (text, argument = "") => new ArgumentError(`${this.description}: ${text}`, { kind: "webgpu", function: program.name, argument });
     const dims = program.steps.flatMap(({ grid, threads, block, args }) => [grid, threads, block, [...args.values()].filter(Array.isArray)]);
     const shapes = program.arrays().map(({ shape }) => shape);
     this.#sizes = new Set([...program.lengthNames, ...[...dims, ...shapes, ...program.requires.map((each) => each.slice(1))].flat().flatMap(namesIn)]);
@@ -198,19 +197,17 @@ class Runner {
    * @param {unknown[]} args
    */
   async call(args) {
-    const device = this.#device;
-    const read = readArguments(this.#program, args, device, false, this.#error);
-    const { taken } = read;
-    const isOnDevice = [...taken.values()].some(({ binding, image, declared }) => (binding || image) && declared.role !== "state");
+    const read = readArguments(this.#program, args, this.#device, false, this.#error);
+    const isOnDevice = [...read.taken.values()].some(({ binding, image, declared }) => (binding || image) && declared.role !== "state");
     const plan = this.#plan(read, !isOnDevice);
     this.#checkOutputs(read, plan.shapes);
     /** @type {(GPUBuffer | Image)[]} */
     const owned = [];
     try {
-      const { resources, hosts, copies } = await runGuarded(device, this.description, () => this.#queue(read, plan, !isOnDevice, owned));
+      const { resources, hosts, copies } = await this.#orForgotten(runGuarded(this.#device, this.description, () => this.#queue(read, plan, !isOnDevice, owned)));
       await Promise.all(copies.map((copy) => copy()));
       return Object.fromEntries(this.#program.arrays("output").map(({ name, type }) => {
-        if (taken.has(name)) return [name, read.given.get(name)];
+        if (read.taken.has(name)) return [name, read.given.get(name)];
         const [host, resource] = [hosts.get(name), resources.get(name)];
         return [name, host ? arrayOf(type, host.buffer) : resource && "buffer" in resource ? resource.buffer : resource];
       }));
@@ -229,13 +226,26 @@ class Runner {
     if (missing.length) throw this.#error(`bind needs its outputs by name: ${listNames(missing)}`, missing[0]);
     const plan = this.#newPlan(bindLengths(this.#program, read, this.#constants, this.#error), read, false);
     this.#checkOutputs(read, plan.shapes);
-    return prepared(this.#device, this.description, (owned) => {
+    return this.#orForgotten(prepared(this.#device, this.description, (owned) => {
       const memory = new Memory(this.#device);
       const resources = this.#resources(read, plan, memory, owned, false);
       owned.push(...memory.all);
       const launches = this.#launches(read, plan, resources);
       owned.push(...plan.owned);
       return (pass) => launches.forEach((each) => each(pass));
+    }));
+  }
+
+  /**
+   * Forget the buffers of a device for which it had no memory, where the work that makes them fails.
+   * @template T
+   * @param {Promise<T>} work
+   */
+  #orForgotten(work) {
+    return work.catch((error) => {
+      memoryOf(this.#device).trim(-1);
+      memoryOf(this.#device).constants = new WeakMap();
+      throw error;
     });
   }
 
@@ -252,7 +262,7 @@ class Runner {
     if (unknown) throw this.#error(`its state has no length ${repr(unknown)} to give${didYouMean(unknown, names)}`, unknown);
     const missing = names.filter((each) => !(each in lengths));
     if (missing.length) throw this.#error(`its state also needs ${listNames(missing)}: f.state({ ${missing[0]}: … })`, missing[0]);
-    const values = new Map(Object.entries(lengths).map(([name, value]) => [name, BigInt(value)]));
+    const values = new Map(Object.entries(lengths).map(([name, value]) => [name, readLength(name, value, this.#error)]));
     for (const { name, shape } of this.#program.arrays("constant")) bindNames(shape, this.#constants.get(name)?.shape ?? [], values);
     return runGuarded(this.#device, this.description, () => Object.fromEntries(states.map((each) => {
       const [shape, bytes] = measure(each, values, this.#device.limits, this.#error);
@@ -390,11 +400,10 @@ class Runner {
   /** @param {string} name */
   #constant(name) {
     const constant = /** @type {Constant} */ (this.#constants.get(name));
-    const known = uploaded.get(constant) ?? new WeakMap();
-    uploaded.set(constant, known);
-    const buffer = known.get(this.#device) ?? newBuffer(this.#device, constant.data.length);
-    if (!known.has(this.#device)) writeBytes(this.#device, buffer, constant.data);
-    known.set(this.#device, buffer);
+    const { constants } = memoryOf(this.#device);
+    const buffer = constants.get(constant) ?? newBuffer(this.#device, constant.data.length);
+    if (!constants.has(constant)) writeBytes(this.#device, buffer, constant.data);
+    constants.set(constant, buffer);
     return { buffer, offset: 0, size: padded(constant.data.length) };
   }
 
@@ -406,8 +415,7 @@ class Runner {
    * @param {(GPUBuffer | Image)[]} owned
    */
   #queue(read, plan, toHost, owned) {
-    const device = this.#device;
-    const memory = memoryOf(device);
+    const memory = memoryOf(this.#device);
     memory.trim();
     const resources = this.#resources(read, plan, memory, owned, toHost);
     /** @type {unknown[]} */
@@ -419,7 +427,7 @@ class Runner {
       plan.launches = this.#launches(read, plan, resources);
       plan.key = key;
     }
-    const encoder = encoded(device, (pass) => plan.launches.forEach((each) => each(pass)));
+    const encoder = encoded(this.#device, (pass) => plan.launches.forEach((each) => each(pass)));
     /** The arrays of the host that get results, and what copies them. @type {Map<string, Uint8Array<ArrayBuffer>>} */
     const hosts = new Map();
     const copies = [];
@@ -430,10 +438,10 @@ class Runner {
       const resource = resources.get(name);
       if (!host || !resource) continue;
       hosts.set(name, host);
-      if ("buffer" in resource) copies.push(copied(device, this.description, encoder, resource.buffer, host, owned));
+      if ("buffer" in resource) copies.push(copied(this.#device, this.description, encoder, resource.buffer, host, owned));
       else copies.push(filling(this.description, host, async () => new Uint8Array((await /** @type {Image} */ (resource).read()).buffer)));
     }
-    device.queue.submit([encoder.finish()]);
+    this.#device.queue.submit([encoder.finish()]);
     return { resources, hosts, copies };
   }
 
@@ -446,7 +454,6 @@ class Runner {
    * @param {Map<string, Resource>} resources
    */
   #launches(read, plan, resources) {
-    const most = this.#device.limits.maxComputeWorkgroupsPerDimension;
     const cleared = new Set(plan.cleared);
     /** @type {Encode[]} */
     const result = [];
@@ -454,7 +461,7 @@ class Runner {
       for (const name of [...step.args.values()].map(nameOf)) {
         const resource = resources.get(name);
         if (!cleared.delete(name) || !resource || !("buffer" in resource)) continue;
-        result.push(bindStep(this.#clear, [resource], { grid: Math.min(Math.ceil(resource.size / 256), most) }, plan.owned));
+        result.push(bindStep(this.#clear, [resource], { grid: Math.min(Math.ceil(resource.size / 256), this.#device.limits.maxComputeWorkgroupsPerDimension) }, plan.owned));
       }
       const f = /** @type {KernelFunction} */ (this.#kernels.get(step.kernel));
       const { params } = /** @type {Interface} */ (f.info.interface);

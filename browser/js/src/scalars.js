@@ -160,9 +160,10 @@ function wholeOf(value, name, low, high) {
 
 /** @param {unknown} value */
 export function realOf(value) {
-  if (typeof value === "number") return value;
-  if (typeof value === "bigint" || typeof value === "boolean") return Number(value);
-  throw new ConversionError(`${describeValue(value)} is not a number`);
+  if (!["number", "bigint", "boolean"].includes(typeof value)) throw new ConversionError(`${describeValue(value)} is not a number`);
+  const real = Number(value);
+  if (typeof value === "bigint" && !Number.isFinite(real)) throw new ConversionError(`${describeValue(value)} does not fit a floating-point type`);
+  return real;
 }
 
 /**
@@ -181,8 +182,8 @@ function structBytes(value, size) {
  * @param {unknown} value
  */
 export function viewOf(value) {
-  if (value instanceof ArrayBuffer) return new Uint8Array(value);
-  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : null;
+  const [memory, ...place] = value instanceof ArrayBuffer ? [value] : ArrayBuffer.isView(value) ? [value.buffer, value.byteOffset, value.byteLength] : [];
+  return memory ? restated(() => new Uint8Array(memory, ...place), TypeError, () => new ConversionError("is in an ArrayBuffer that was transferred; pass a copy")) : null;
 }
 
 /**

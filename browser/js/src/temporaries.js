@@ -4,6 +4,7 @@ import { newImage } from "./images.js";
 import { newBuffer } from "./device.js";
 
 /** @import { Image } from "./images.js" */
+/** @import { Constant } from "./wire.js" */
 
 /**
  * Return the number of the buffer of each array, and the sizes of the buffers, the largest first.
@@ -44,6 +45,8 @@ const MOST_FORMS = 16;
 export class Memory {
   /** @type {Map<string, (GPUBuffer | Image)[]>} */
   #kept = new Map();
+  /** The constants of all programs. @type {WeakMap<Constant, GPUBuffer>} */
+  constants = new WeakMap();
 
   /** @param {GPUDevice} device */
   constructor(device) {
@@ -73,9 +76,12 @@ export class Memory {
     return [...this.#kept.values()].flat();
   }
 
-  /** Free all after the queued work, if too many forms are kept. */
-  trim() {
-    if (this.#kept.size <= MOST_FORMS) return;
+  /**
+   * Free all after the queued work, if too many forms are kept.
+   * @param {number} [most]
+   */
+  trim(most = MOST_FORMS) {
+    if (this.#kept.size <= most) return;
     for (const each of this.all) each.destroy();
     this.#kept.clear();
   }

@@ -1,10 +1,10 @@
 // The numbers and the pictures of which images are made, and their checks.
 
 import { parseDtype, TYPED_ARRAYS } from "./dtypes.js";
-import { ArgumentError } from "./errors.js";
+import { ArgumentError, restated } from "./errors.js";
 import { IMAGE_FORMATS } from "./formats.js";
 import { didYouMean } from "./near.js";
-import { describeValue, viewOf } from "./scalars.js";
+import { ConversionError, describeValue, viewOf } from "./scalars.js";
 
 /** @import { ImageFormat } from "./formats.js" */
 
@@ -32,6 +32,8 @@ export function formatOf(method, format) {
  * @returns {value is ImageData | ImageBitmap}
  */
 export function isPicture(value) {
+  // Chromium's page ends with one whose data was transferred to another thread.
+  if (globalThis.ImageData && value instanceof ImageData && !value.data.length) throw new ArgumentError("the ImageData was transferred and has no pixels; pass a copy", { kind: "webgpu" });
   return [globalThis.ImageData, globalThis.ImageBitmap].some((each) => each && value instanceof each);
 }
 
@@ -51,7 +53,7 @@ export function checkPicture(method, format) {
  * @param {unknown} source
  */
 export function numbersOf(method, source) {
-  const bytes = viewOf(source);
+  const bytes = restated(() => viewOf(source), ConversionError, (reason) => argumentError(method, "source", `the source ${reason}`));
   if (!bytes) throw argumentError(method, "source", `the source is ${describeValue(source)}, expected an ImageData, an ImageBitmap or a typed array`);
   if (bytes.buffer instanceof ArrayBuffer === false) throw argumentError(method, "source", "the source is in a SharedArrayBuffer; pass a copy");
   const type = TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (/** @type {unknown} */ (source))[Symbol.toStringTag] ?? ""] ?? "";

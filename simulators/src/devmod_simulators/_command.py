@@ -55,20 +55,29 @@ def run_with_checks(words: Sequence[str], checks: str) -> int:
 
 
 def _run(program: Sequence[str]) -> int:
-    """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault."""
+    """Run a command and return its exit code, or 1 if it is 0 and a check has found a fault. Signals reach it."""
     with temporary_folder() as folder:
         log = Path(folder, "reports")
+        early: list[int] = []
+        caught = [each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
+        for each in caught:
+            signal.signal(each, lambda number, _: early.append(number))
         try:
-            process = subprocess.run(program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)}, check=False)
+            process = subprocess.Popen(program, env=os.environ | {"DEVMOD_STANDIN_SANITIZE_LOG": str(log)})
         except OSError as error:
             raise DevmodError(f"{program[0]!r} cannot be started: {error.strerror}") from error
+        for each in caught:  # a terminal sends SIGINT to both
+            signal.signal(each, lambda number, _: process.send_signal(0 if number == signal.SIGINT else number))
+        for number in early:
+            process.send_signal(number)
+        code = process.wait()
         count = len(log.read_text().splitlines()) if log.exists() else 0
     click.echo(f"devmod-simulators: {count} report{'s' if count != 1 else ''}", err=True)
-    return process.returncode or int(count > 0)
+    return 128 - code if code < 0 else code or int(count > 0)  # the number of a signal, as shells say it
 
 
 def _architectures(context: click.Context, parameter: click.Parameter, text: str) -> str:
-    numbers = re.fullmatch(r"(?:sm_)?(\d{2,3})a?(,(?:sm_)?\d{2,3}a?)*", text)
+    numbers = re.fullmatch(r"(?:sm_)?([0-9]{2,3})a?(,(?:sm_)?[0-9]{2,3}a?)*", text)
     if numbers is None:
         raise click.BadParameter(f"{text!r} is no architecture such as sm_90, or one for each device: sm_90,sm_80")
     return ",".join(re.findall(r"\d+", text))

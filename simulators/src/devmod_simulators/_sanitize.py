@@ -6,8 +6,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
+from devmod.backend import temporary_folder
 from devmod.errors import DeviceNotFoundError, DevmodError, LaunchError
 
 from .drivers.build import UnavailableError
@@ -18,8 +21,10 @@ from .drivers.library import libcuda
 CHECKS = ("bounds", "align", "free", "leak", "race", "sync", "init")
 OPTIONS = ("copies", "volatile")
 
-
-_VARIABLE = PREFIX + "SANITIZE"
+_CHECKS, _LOG = PREFIX + "SANITIZE", PREFIX + "SANITIZE_LOG"
+#: Environment variables: those of the bodies of `sanitize` that run now, in all threads, behind those of the process. The last ones count.
+_variables: list[dict[str, str]] = []
+_lock = Lock()
 
 
 class SanitizeError(LaunchError):
@@ -96,7 +101,9 @@ def simulated_driver() -> StandinDriver:
 
 @contextmanager
 def sanitize(*checks: str) -> Iterator[None]:
-    """Check the launches in the body, and raise an error at its end for what was found. Kernels run on the simulated GPU.
+    """Check the launches in the body, also of processes that it starts, and raise an error at its end for what was found.
+
+    Kernels run on the simulated GPU.
 
     Parameters
     ----------
@@ -113,17 +120,32 @@ def sanitize(*checks: str) -> Iterator[None]:
     """
     names = check_names(checks)
     driver = simulated_driver()
-    before = os.environ.get(_VARIABLE, "")
-    os.environ[_VARIABLE] = names  # compilers see it too
+    driver.settle()  # what was launched before
     failed = None
-    try:
-        yield
-    except Exception as error:
-        failed = error
-        raise
-    finally:
-        driver.settle()
-        os.environ[_VARIABLE] = before
-        reports = [json.loads(line) for line in driver.sanitize_reports()]
-        if reports:
-            raise error_of(reports) from failed
+    with temporary_folder() as folder:
+        log = Path(folder, "reports")  # of this process, and of those that the body starts
+        own = {_CHECKS: names, _LOG: str(log)}  # compilers see it too
+        with _lock:
+            if not _variables:
+                _variables.append({name: os.environ.get(name, "") for name in own})
+            _variables.append(own)
+            os.environ |= own
+        try:
+            yield
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            driver.settle()
+            with _lock:
+                _variables.remove(own)
+                command_log = _variables[0][_LOG]  # that of `devmod simulate --sanitize`
+                os.environ |= _variables[-1] if len(_variables) > 1 else _variables.pop()
+            lines = driver.sanitize_reports()
+            if log.exists():
+                lines += [line for line in log.read_text(errors="replace").splitlines() if line not in lines]
+            if lines and command_log:
+                with open(command_log, "a") as file:
+                    file.writelines(f"{line}\n" for line in lines)
+            if lines and not isinstance(failed, KeyboardInterrupt):
+                raise error_of([json.loads(line) for line in lines]) from failed

@@ -1,5 +1,6 @@
 """The stand-in CUDA driver in processes of its own: what a test of this process cannot change, and what other tests must not see."""
 
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -71,6 +72,12 @@ def test_devices_and_their_architectures(settings: dict[str, object], expected: 
 )
 def test_a_driver_without_devices(settings: dict[str, object], name: str) -> None:
     assert run("print(cuda.cuInit(0)[0].name)", **settings) == f"CUDA_ERROR_{name}\n"
+
+
+def test_a_limit_of_the_process_is_named() -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 34, 1 << 34)); print(cuda.cuInit(0)[0].name)"
+    reason = "devmod-simulators: the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)\n"
+    assert run(code, reason) == "CUDA_ERROR_OPERATING_SYSTEM\n"
 
 
 def test_an_older_driver_lacks_newer_functions() -> None:
@@ -211,6 +218,37 @@ load()
     assert run(code, reason, worker="/missing/program") == "CUDA_ERROR_UNKNOWN\n"
     reason = "devmod-simulators: the worker has ended; its standard error has the reason\n" * 2
     assert run(code + "os.wait()\nload()", reason, worker="/bin/true") == "CUDA_ERROR_UNKNOWN\n" * 2
+
+
+ENDLESS = f""".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 flag) {{ .reg .u64 %r; .reg .f32 %f; ld.param.u64 %r, [flag]; st.global.u32 [%r], 1; mov.f32 %f, 0f00000000;
+l: {"sin.approx.f32 %f, %f; " * 99} bra l; }}
+"""
+
+
+@pytest.mark.volume_but("SIGKILL")
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_the_worker_of_a_killed_program_ends_within_a_kernel(name: str) -> None:
+    """It has the program's standard error, which ends with the last process. The kernel would end after minutes: its steps are counted."""
+    code = f"""
+import ctypes, os, signal, threading
+open_device()
+flag = check(cuda.cuMemHostAlloc(4, 0))
+value = ctypes.c_int.from_address(flag)
+kernel = check(cuda.cuModuleGetFunction(check(cuda.cuModuleLoadData({ENDLESS.encode()!r})), b"k"))
+check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1024, 1, 1, 0, 0, ((flag,), (ctypes.c_void_p,)), 0))
+def kill():
+    while value.value != 1:
+        pass
+    os.kill(os.getpid(), signal.{name})
+threading.Thread(target=kill).start()
+check(cuda.cuCtxSynchronize())
+"""
+    words, environment = [sys.executable, "-c", BEGIN + code], {"PATH": "/usr/bin:/bin", **libcuda.environment()}
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, env=environment, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
 
 
 @pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed (make test-setup builds it)")

@@ -140,7 +140,9 @@ def work(n):
 
 
 def test_an_error_in_python(tmp_path: Path) -> None:
+    """Bodies may overlap, as those of two threads do: the checks end with the last one. An interrupt stays one."""
     program = f"""{PYTHON}
+import os
 with devmod_simulators.sanitize():
     assert work(99)[99] == 2
 try:
@@ -148,18 +150,74 @@ try:
         work(100)
 except devmod.LaunchError as error:
     print(type(error).__name__, error.function, error.argument, error.index, error.block, error.thread, error.source, len(error.reports))
+try:
+    with devmod_simulators.sanitize():
+        work(100)
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    one, other = devmod_simulators.sanitize("bounds"), devmod_simulators.sanitize("race")
+    one.__enter__(), other.__enter__()
+    for body in one, other:
+        body.__exit__(None, None, None)
+        print(os.environ["DEVMOD_STANDIN_SANITIZE"])
 """
     output = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
-    assert output.stdout == "SanitizeError twice y 100 (0, 0, 0) (100, 0, 0) <text>:5  y[i] = x[i] * 2; 1\n"
+    assert output.stdout == "SanitizeError twice y 100 (0, 0, 0) (100, 0, 0) <text>:5  y[i] = x[i] * 2; 1\nrace\n\n"
 
 
-def test_the_plugin_of_pytest(tmp_path: Path) -> None:
-    (tmp_path / "test_kernels.py").write_text(f"{PYTHON}\ndef test_right():\n    work(99)\n\ndef test_wrong():\n    work(100)\n")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--devmod-sanitize", str(tmp_path)]
+def test_work_that_waits_at_the_end(tmp_path: Path) -> None:
+    """Of a process, for which nobody waits, and of a body in a context that is not the primary one. A fork has neither its work nor leaks."""
+    program = f"""
+import devmod_simulators, os
+check(cuda.cuCtxCreate(None, 0, 0))
+function = load({KERNEL!r}, b"twice")
+x, y = check(cuda.cuMemAlloc(132)), check(cuda.cuMemAlloc(132))
+launch(function, x, y, 32, block=64)
+if not os.fork():
+    sys.exit()
+os.wait()
+try:
+    with devmod_simulators.sanitize("bounds"):
+        launch(function, x, y, 33, block=64)
+except devmod_simulators.SanitizeError as error:
+    print("caught", error.index, file=sys.stderr)
+launch(function, x, y, 34, block=64)
+"""
+    *found, count = [line for line in run(tmp_path, program, "bounds,leak").splitlines() if line[0] != " "]
+    faults = ["out of bounds (read)", "out of bounds (write)"]
+    assert [line.partition(":")[0] for line in found] == [*faults, "caught 33", *faults, "leak", "leak"]
+    assert count == "devmod-simulators: 6 reports"  # those of the body too
+
+
+TESTS = f"""{PYTHON}
+import pytest, subprocess, sys
+
+def test_wrong():
+    work(100)
+
+@pytest.fixture
+def wrong():
+    work(100)
+
+def test_with_a_wrong_fixture(wrong):
+    pass
+
+def test_in_another_process():
+    subprocess.run([sys.executable, "-c", "import test_kernels; test_kernels.work(100)"], check=True)
+
+def test_after():
+    work(99)
+"""
+
+
+@pytest.mark.volume_but("-q")
+@pytest.mark.parametrize("option", ["-q", "-n2", "-odevmod_sanitize=speed"])
+def test_the_plugin_of_pytest(option: str, tmp_path: Path) -> None:
+    (tmp_path / "test_kernels.py").write_text(TESTS)
+    words = [sys.executable, "-m", "pytest", option, "-p", "no:cacheprovider", "-p", "no:randomly", "--devmod-sanitize"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout
-    assert "SanitizeError: out of bounds (write)" in done.stdout
-    assert "FAILED test_kernels.py::test_wrong" in done.stdout
+    found = "ERROR: --devmod-sanitize: 'speed' is no check" if "speed" in option else "2 failed, 1 passed, 1 error in"
+    assert found in done.stdout + done.stderr
 
 
 def test_reports_in_a_file(tmp_path: Path) -> None:

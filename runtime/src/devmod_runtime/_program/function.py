@@ -11,6 +11,7 @@ from struct import error as struct_error
 from devmod._util.html import html_table
 from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
+from devmod._values.dtypes import describe_value
 from devmod._values.param import declaration_text
 from devmod.backend import STRUCT_FORMATS, ConversionError, escape, interface_text
 from devmod.errors import ArgumentError, LaunchError, did_you_mean, list_names
@@ -225,6 +226,8 @@ class ProgramFunction(ProcessLocal):
         values: dict[Any, int] = {**lengths}
         if unknown := [each for each in lengths if each not in names]:
             raise self.error(f"its state has no length {unknown[0]!r} to give{did_you_mean(unknown[0], names)}", unknown[0])
+        if wrong := [each for each, value in lengths.items() if not hasattr(value, "__index__")]:
+            raise self.error(f"the length {wrong[0]!r} is an integer, got {describe_value(lengths[wrong[0]])}", wrong[0])
         if missing := [each for each in names if each not in lengths]:
             raise self.error(f"its state also needs {list_names(missing)}: f.state({missing[0]}=…)", missing[0])
         bind_lengths([(each, each.shape, constants[each.name].shape) for each in program.arrays("constant")], values)

@@ -139,12 +139,13 @@ def _run_with_checks(context: click.Context, checks: str) -> int:
     """Run this command below `devmod simulate --sanitize`, with the cuda candidate, and return its exit status."""
     if find_spec("devmod_simulators") is None:
         raise DevmodError(not_installed("--sanitize needs the simulated GPU: devmod-simulators", "devmod-simulators"))
-    words = [context.params["file"], context.params["function"], *context.params["arguments"], "--device", "cuda"]
+    words = ["--device", "cuda"]
     for parameter in context.command.params:
         value = context.params.get(str(parameter.name))
         if isinstance(parameter, click.Option) and parameter.name not in ("sanitize", "device") and value not in (None, False):
             for each in value if isinstance(value, tuple) else [value]:
                 words += parameter.opts[-1:] if each is True else [parameter.opts[-1], str(each)]
+    words += ["--", context.params["file"], context.params["function"], *context.params["arguments"]]
     return int(import_module("devmod_simulators._command").run_with_checks(["run", *words], checks))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import struct
 import traceback
+from threading import Thread
 
 REQUESTS, RESPONSES, ARENA = 3, 4, 5
 #: The methods of a worker for the requests, by their numbers from 1 on.
@@ -85,8 +87,17 @@ def read(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def _end_with_the_program() -> None:
+    """End this process when nobody can read a response: a kernel may run for hours more, or for ever."""
+    poll = select.poll()
+    poll.register(RESPONSES, 0)  # the other end is closed: an event that needs no name
+    poll.poll()
+    os._exit(0)
+
+
 def serve(worker: object) -> None:
     """Answer requests with the methods of a worker until the pipe ends."""
+    Thread(target=_end_with_the_program, daemon=True).start()
     while len(head := read(REQUESTS, 4)) == 4:
         data = answer(read(REQUESTS, *struct.unpack("<I", head)), worker)
         try:

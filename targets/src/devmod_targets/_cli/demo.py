@@ -38,8 +38,6 @@ def command() -> int:
 
     It needs devmod-core[build-opencl] and devmod-opencl; with devmod-opencl[pocl] the device is this processor.
     """
-    import numpy as np
-
     import devmod
     from devmod.backend import temporary_folder
 
@@ -49,6 +47,8 @@ def command() -> int:
         echo(f"compiled, without a device: mandelbrot.devmod, {size(os.path.getsize(path))}")
         kernel = devmod.load(path)["mandelbrot"]
         device = devmod.device("opencl")
+        import numpy as np  # a runtime has it, and a build box does not
+
         steps = np.empty((HEIGHT, WIDTH), "uint8")
         kernel(steps, WIDTH, HEIGHT, grid=(10, 4), block=(8, 8))
     echo(f"loaded, and run on {device.name}:")

@@ -13,7 +13,7 @@ from devmod.commands import annotate, echo_lines
 from devmod.errors import DevmodError, with_log
 from devmod_targets.build.plan import Job
 from devmod_targets.build.progress import Progress
-from devmod_targets.build.result import UNVALIDATED, Failure, JobResult
+from devmod_targets.build.result import UNVALIDATED, Failure, JobResult, place_of
 
 #: The title of annotations that are about no compile.
 _TITLE = "devmod build"
@@ -165,8 +165,11 @@ class Annotations(Progress):
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         self._inner.add(result)
-        for level, text in (*(("warning", each) for each in result.warnings), *(("notice", each) for each in result.reports)):
-            _annotate(level, str(result.job), text, self._path(result.job.source), err=self._err)
+        for text in result.warnings:
+            file, line = place_of(result.job, text)
+            _annotate("warning", str(result.job), text, self._path(file), line, err=self._err)
+        for text in result.reports:
+            _annotate("notice", str(result.job), text, self._path(result.job.source), err=self._err)
         if result.failure is not None:
             failure = result.failure
             _annotate("error", str(result.job), failure.message, self._path(failure.file), failure.line, err=self._err)

@@ -17,8 +17,8 @@ from devmod_targets.build.plan import Job
 #: The start of the report of a source that no validator checked.
 UNVALIDATED = "not validated: "
 #: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``. The name begins where no name precedes it: from
-#: each of its letters, the search in a long one would take minutes.
-_PLACE = r"(?<![\w./\\+-])(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))"
+#: each of its letters, the search in a long one would take minutes. The source's own name, at %s, may have any characters.
+_PLACE = r"(?<![\w./\\+-])(?P<file>(?:[\w./\\+-]*/)?%s|[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::\d+)?|\((?P<in_brackets>\d+)\))"
 
 
 class Failure(NamedTuple):
@@ -189,14 +189,19 @@ def result_of(job: Job, status: str, outcome: Outcome) -> JobResult:
 def failure_of(job: Job, outcome: Outcome) -> Failure:
     """Return the failure of a job, with the place in the compiler's output."""
     texts = outcome.error, outcome.message, outcome.log
+    return Failure(job, *texts, *place_of(job, f"{outcome.message}\n{outcome.log}"))
+
+
+def place_of(job: Job, text: str) -> tuple[str, int]:
+    """Return the file and the line of a compiler's message: of the job's source, else of the first file, else the source and 0."""
     own = os.path.basename(job.source)
     first: tuple[str, int] | None = None
-    for match in re.finditer(_PLACE, f"{outcome.message}\n{outcome.log}"):
+    for match in re.finditer(_PLACE % re.escape(own), text):
         place = match["file"], int(match["line"] or match["in_brackets"])
         if os.path.basename(place[0]) == own:
-            return Failure(job, *texts, job.source, place[1])
+            return job.source, place[1]
         first = first or place
-    return Failure(job, *texts, *(first or (job.source, 0)))
+    return first or (job.source, 0)
 
 
 def _job_to_dict(result: JobResult) -> dict[str, Any]:

@@ -64,6 +64,8 @@ int enter(Entry *entry, Counter *counter, const char *name, Need need);
 void leave(Entry *entry);
 /* Initialize the driver. */
 int process_initialize(void);
+/* Return whether this process is the fork of one that was initialized. */
+bool process_forked(void);
 /* Return whether process_initialize was called, with or without success. */
 bool process_was_initialized(void);
 /* Return the current context, or NULL. */

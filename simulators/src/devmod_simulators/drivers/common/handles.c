@@ -100,6 +100,13 @@ void handle_drop_owner(int kind, void *owner, void (*drop)(void *object))
     }
 }
 
+void handle_each(int kind, void (*act)(void *object))
+{
+    for (size_t i = 0; i < slot_count; i++)
+        if (slots[i].kind == kind)
+            act(slots[i].object);
+}
+
 size_t handle_count(int kind)
 {
     return counts[kind];

@@ -223,13 +223,19 @@ const char *standin_sanitize_reports(void)
     return answer;
 }
 
+static void settle(void *context)
+{
+    if (((Context *)context)->alive)
+        context_run(context);
+}
+
 void standin_settle(void)
 {
     pthread_mutex_lock(&big_lock);
-    for (int i = 0; i < DEVICES; i++)
-        if (devices[i].primary && devices[i].primary->alive)
-            context_run(devices[i].primary);
-    flush_notes();
+    if (!process_forked()) { /* the worker is that of the parent */
+        handle_each(HANDLE_CONTEXT, settle);
+        flush_notes();
+    }
     pthread_mutex_unlock(&big_lock);
 }
 
@@ -258,6 +264,11 @@ void note_leaks(const void *owner)
 
 __attribute__((destructor)) static void find_leaks(void)
 {
-    flush_notes();
+    if (process_forked())
+        return;
+    if (!end_calls())
+        flush_notes();
+    else if (is_checked(NULL)) /* else what waits ends with the process, as with the real driver */
+        standin_settle();
     note_leaks(NULL);
 }

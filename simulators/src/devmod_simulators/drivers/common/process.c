@@ -127,6 +127,11 @@ static void report_calls(void)
             report_line("failed", devices[i].failed);
 }
 
+bool process_forked(void)
+{
+    return forked;
+}
+
 bool process_was_initialized(void)
 {
     return tried;
@@ -140,7 +145,8 @@ int process_initialize(void)
     if (ready)
         return CODE_SUCCESS;
     if (!arena_open()) {
-        explain("the arena could not be mapped");
+        explain("the memory of its devices cannot be reserved: a limit of this process forbids it (ulimit -v, ulimit -f)");
+        fprintf(stderr, "devmod-simulators: %s\n", reason);
         return CODE_OPERATING_SYSTEM;
     }
     devices_open();

@@ -97,6 +97,8 @@ void handle_drop(int kind, const void *handle);
 /* Call `drop(object)` for each live handle of a kind and an owner, and make the handle stale. */
 void handle_drop_owner(int kind, void *owner, void (*drop)(void *object));
 /* Return the number of live handles of a kind. */
+/* Call a function with each object of a kind. */
+void handle_each(int kind, void (*act)(void *object));
 size_t handle_count(int kind);
 const char *handle_kind_name(int kind);
 
@@ -162,6 +164,8 @@ void stream_retire(Stream *stream);
 void call_unlocked(void (*function)(void *), void *data);
 /* Return whether this thread is in such a call. */
 bool in_call(void);
+/* Call no function of the user from now on: the process ends. Return whether none is running in another thread. */
+bool end_calls(void);
 
 extern pthread_mutex_t big_lock;
 

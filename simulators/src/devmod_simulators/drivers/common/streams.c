@@ -11,6 +11,8 @@ pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static uint64_t tickets;
 static __thread bool calling, stepping;
+static bool calls_ended;
+static int callers;
 
 Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size)
 {
@@ -163,11 +165,21 @@ void stream_retire(Stream *stream)
 
 void call_unlocked(void (*function)(void *), void *data)
 {
+    if (calls_ended)
+        return;
+    callers++;
     pthread_mutex_unlock(&big_lock);
     calling = true;
     function(data);
     calling = false;
     pthread_mutex_lock(&big_lock);
+    callers--;
+}
+
+bool end_calls(void)
+{
+    calls_ended = true;
+    return !callers;
 }
 
 bool in_call(void)
