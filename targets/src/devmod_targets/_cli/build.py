@@ -24,7 +24,7 @@ Examples:
   devmod build kernels/devmod.toml -j 8
   devmod build -t opencl -t "cuda -arch=sm_90"
   devmod build --plan                         # the compiles, and which of them are cached
-  devmod build --dry-run                      # compile all, write nothing: a check for CI
+  devmod build --dry-run                      # compile all, write no file: a check for CI
   devmod build --cache s3://ci-cache/devmod   # a cache that several machines share
   devmod build --dask tcp://scheduler:8786    # compile on a Dask cluster
 """,
