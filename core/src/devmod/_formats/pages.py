@@ -305,7 +305,8 @@ class Index:
     def _read_all(self) -> list[Entry]:
         self._read_pages()
         entries = [entry for page in self.pages for entry in self._load(page).entries]
-        _index.check_nodes([entry for entry in entries if entry.kind], self.place)
+        modules = [entry for entry in entries if entry.kind]
+        _index.check_nodes(sum(entry.offset is None for entry in modules), len(modules), self.place)
         candidates = self._in_order(entries)
         ranks = [entries[number].rank for number in candidates]
         roots = candidates if self._roots is None else self._roots
