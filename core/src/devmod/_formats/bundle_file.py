@@ -54,7 +54,7 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
 
         results = agreements(node.imports, check=True)
         if not any(map(holds_candidates, node.imports)):  # a nested bundle may get more candidates
-            node.agreements = results
+            node.find_agreement = results.get
     return node
 
 

@@ -47,46 +47,26 @@ class Entry:
 
     ``offset``, ``size`` and ``digest`` describe the bytes in the file; ``offset`` is None for a node without bytes. ``unpacked`` is the
     size and the digest of the bytes that zstd compressed to them; None if they are not compressed. ``repeats`` are the ranges of these
-    bytes that the module's bytes have several times. ``sources`` is the number of the entry of the module's sources; for a save it is
-    that entry. ``rank`` is the position of a candidate among the candidates. ``origin`` is the origin to write. A reader does not decode
-    an origin: it sets ``origin_at`` to the offset of the origin in the page, or to -1 if there is none.
+    bytes that the module's bytes have several times. ``sources`` is the number of the entry of the module's sources. ``rank`` is the
+    position of a candidate among the candidates. ``origin_at`` is the offset of the origin in the page, which is not decoded; -1 without.
     """
 
-    __slots__ = (
-        "digest", "fmt", "functions", "imports", "kind", "offset", "origin_at", "rank", "repeats", "size", "sources", "unpacked",
-        "variant",
-    )  # fmt: skip
+    imports: Sequence[int] = ()
+    rank: int | None = None
+    fmt: str = ""
+    functions: Sequence[str] = ()
+    variant: str = ""
+    origin_at: int = -1
+    offset: int | None = None
+    size: int = 0
+    digest: bytes = NO_DIGEST
+    unpacked: tuple[int, bytes] | None = None
+    repeats: Repeats = ()
+    sources: Any = None
 
-    def __init__(
-        self,
-        kind: str,
-        imports: Sequence[int] = (),
-        *,
-        rank: int | None = None,
-        fmt: str = "",
-        functions: Sequence[str] = (),
-        variant: str = "",
-        origin_at: int = -1,
-        offset: int | None = None,
-        size: int = 0,
-        digest: bytes = NO_DIGEST,
-        unpacked: tuple[int, bytes] | None = None,
-        repeats: Repeats = (),
-        sources: Any = None,
-    ) -> None:
+    def __init__(self, kind: str, **fields: Any) -> None:
         self.kind = kind
-        self.imports = imports
-        self.rank = rank
-        self.fmt = fmt
-        self.functions = functions
-        self.variant = variant
-        self.origin_at = origin_at
-        self.offset = offset
-        self.size = size
-        self.digest = digest
-        self.unpacked = unpacked
-        self.repeats = repeats
-        self.sources = sources
+        self.__dict__.update(fields)
 
     @property
     def stored_size(self) -> int:

@@ -160,11 +160,6 @@ class Index:
         calls = None if page is None else self._load(page).calls
         return calls.get(name) if isinstance(calls, dict) else None
 
-    def all_calls(self) -> list[str]:
-        """Return the names of the functions of whose calls the pages say something."""
-        self.entries()
-        return [name for page in self.pages if isinstance(page.calls, dict) for name in page.calls]
-
     def names(self) -> list[str]:
         """Return the names of the candidates' functions, in the order of the candidates. The pages are not compared with each other."""
         self._read_pages()

@@ -128,13 +128,12 @@ class Plan:
             for name in {*names[place]} - {firsts[place]} if len(names[place]) > 1 else ():
                 self._further.setdefault(name, []).append(number)
         self._candidates, self._roots = [numbers[place] for place in ranks], [numbers[place] for place in tops]
-        functions = list(chain.from_iterable(names))
+        functions = Counter(chain.from_iterable(names))
+        shared = [name for name, count in functions.items() if count > 1]
         calls: Mapping[str, Agreement] = {}
-        if isinstance(module, BundleModule) and len(roots) > 1:
-            if module.agreements is not None:
-                calls = module.agreements
-            elif len({*functions}) < len(functions):  # else no function has several candidates
-                calls = agreements(roots)
+        if isinstance(module, BundleModule) and len(roots) > 1 and shared:
+            find = module.find_agreement
+            calls = agreements(roots) if find is None else {name: found for name in shared if (found := find(name)) is not None}
         self._calls = pack_agreements(calls)
         head, pages, size = self._index = self._pack_index()
         if (most := max(map(len, (head, *pages)))) > _index.MAX_INDEX:
