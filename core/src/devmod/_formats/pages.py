@@ -185,12 +185,8 @@ class Index:
 
     def roots(self) -> Sequence[int]:
         """Return the numbers of the roots. It reads the whole index."""
-        ranked = self.ranked()
+        ranked = self._in_order(self.entries())
         return ranked if self._roots is None else self._roots
-
-    def ranked(self) -> list[int]:
-        """Return the numbers of the candidates in their order. It reads the whole index."""
-        return self._in_order(self.entries())
 
     # -- inside
 
@@ -207,10 +203,7 @@ class Index:
 
     def _page_with(self, name: str) -> Page | None:
         """Return the page that has a name, if one has it."""
-        try:
-            at = bisect_right(self._names, name.encode())
-        except UnicodeEncodeError:
-            return None
+        at = bisect_right(self._names, name.encode("utf-8", "surrogatepass"))
         return self.pages[at - 1] if at else None
 
     def _owners(self, page: Page) -> dict[str, list[int]]:
@@ -261,17 +254,9 @@ class Index:
             self._check(page, self._read(page.at, [(page.size, page.digest)])[0])
         reader = Reader(page.data, self._subject)
 
-        def read_records(read: Callable[[Reader, int], Entry]) -> Callable[[Reader], list[Entry]]:
-            def read_each(reader: Reader) -> list[Entry]:
-                entries = [read(reader, page.first + number) for number in range(reader.read_array())]
-                reader.within = ""
-                return entries
-
-            return read_each
-
-        keys = {
-            "modules": read_records(_index.read_entry),
-            "sources": read_records(_index.read_sources),
+        keys: dict[str, Callable[[Reader], Any]] = {
+            "modules": lambda reader: _read_records(reader, _index.read_entry, page.first),
+            "sources": lambda reader: _read_records(reader, _index.read_sources, page.first),
             "names": _read_names,
             "calls": Reader.read_value,
         }
@@ -345,6 +330,12 @@ def places(parts: Sequence[tuple[int, bytes | None]]) -> list[int]:
         results.append(at)
         at += size
     return results
+
+
+def _read_records(reader: Reader, read: Callable[[Reader, int], Entry], first: int) -> list[Entry]:
+    entries = [read(reader, first + number) for number in range(reader.read_array())]
+    reader.within = ""
+    return entries
 
 
 def _read_names(reader: Reader) -> dict[str, tuple[int, ...]]:

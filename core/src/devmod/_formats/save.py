@@ -15,7 +15,7 @@ from itertools import accumulate, chain, pairwise
 from devmod._formats import index as _index
 from devmod._formats.blobs import compress as compressed
 from devmod._formats.blobs import level_of, library_text, pack_sources, too_many_values
-from devmod._formats.index import Unpacking
+from devmod._formats.index import NO_DIGEST, Unpacking
 from devmod._formats.pages import Index, data_parts
 from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, packer, share_shaders
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     Parts = Sequence[Binary] | Callable[[], Sequence[Binary]]
     #: The fields of a record in the order of the file, empty ones too.
     Fields = dict[str, Any]
+    #: The size and the digest to which compressed bytes unpack, and a function that returns the result. None: they are not compressed.
+    Unpacked = tuple[int, bytes] | None
+    Unpack = Callable[[], Binary] | None
     #: A record as the file has it, the size of its bytes, and these.
     Record = tuple[bytes, int, Parts]
 
@@ -235,7 +238,7 @@ class Plan:
         if form is StoredModule:
             assert isinstance(module, StoredModule)
             stored, variant, repeats = module.entry, variant_of(module), module.entry.repeats
-            location = self._locate(stored.size, module.unverified, module, repeats, stored.unpacked, module.unpack)
+            location = self._locate(stored.size, module.unverified, module, repeats, stored.unpacked, module.unpack, NO_DIGEST)
         else:
             parts = [part if type(part) is bytes else flat(part) for part in module.wire_parts()]
             if form is PayloadModule and spec is not None:
@@ -244,7 +247,7 @@ class Plan:
                 variant = variant_of(module, parts)
             if spec is not None and spec.shader_map:
                 parts, repeats = share_shaders(spec, parts)
-            location = self._locate(sum(map(len, parts)), parts, module, repeats)
+            location = self._locate(sum(map(len, parts)), parts, module, repeats, None, None, NO_DIGEST)
         size, digest, unpacked, parts = location
         sources, compressed = self._sources_of(module, with_sources) if with_sources or form is not PayloadModule else (None, False)
         origin = module.origin
@@ -276,7 +279,7 @@ class Plan:
     def _record(self, number: int, fields: Fields, parts: Parts = (), module: Module | None = None) -> Record:
         """Return a record. A digest that is unknown is computed while the file is written, and compared with that of a stored module."""
         fields = {key: value for key, value in fields.items() if value is not None}
-        if fields.get("sha256") == _index.NO_DIGEST:
+        if fields.get("sha256") == NO_DIGEST:
             self._unknown[number] = fields, module
         return self._pack(fields, _SUBJECT), fields.get("size", 0), parts
 
@@ -284,12 +287,12 @@ class Plan:
         self,
         size: int,
         parts: Parts,
-        module: Module | None = None,
-        repeats: Repeats = (),
-        unpacked: tuple[int, bytes] | None = None,
-        unpack: Callable[[], Binary] | None = None,
-        digest: bytes = _index.NO_DIGEST,
-    ) -> tuple[int, bytes, tuple[int, bytes] | None, Parts]:
+        module: Module | None,
+        repeats: Repeats,
+        unpacked: Unpacked,
+        unpack: Unpack,
+        digest: bytes = NO_DIGEST,
+    ) -> tuple[int, bytes, Unpacked, Parts]:
         """Return the size, the digest, `unpacked` and the bytes, compressed or decompressed as the file is to have them.
 
         Parameters
@@ -320,7 +323,7 @@ class Plan:
                 parts = (data,)
             for _ in self._pieces(pieces):  # they were read
                 pass
-        if size < _SMALL and digest == _index.NO_DIGEST:
+        if size < _SMALL and digest == NO_DIGEST:
             digest = sha256_of(b"".join(self._pieces(parts) if callable(parts) else parts))
             if callable(parts):
                 _check(module, digest)
