@@ -10,7 +10,7 @@ import ctypes
 import sys
 from ctypes import pythonapi
 
-from devmod._arrays.buffer import Pinned, strides_of
+from devmod._arrays.buffer import Pinned, fields, strides_of
 from devmod._values.dtypes import DType, array_bytes, dtype_name
 
 TYPE_CHECKING = False
@@ -26,37 +26,22 @@ READ_ONLY, _IS_COPIED = 1, 2
 class Tensor(ctypes.Structure):
     """``DLTensor``: data, device, ndim, dtype, shape, strides, byte_offset."""
 
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
+    _fields_ = fields(
+        "data:c_void_p device_type:c_int32 device_id:c_int32 ndim:c_int32 code:c_uint8 bits:c_uint8 lanes:c_uint16 shape:c_void_p "
+        "strides:c_void_p byte_offset:c_uint64"
     )
 
 
 class Managed(ctypes.Structure):
     """``DLManagedTensor`` of versions before 1."""
 
-    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+    _fields_ = (("tensor", Tensor), *fields("context:c_void_p deleter:c_void_p"))
 
 
 class Versioned(ctypes.Structure):
     """``DLManagedTensorVersioned``."""
 
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    )
+    _fields_ = (*fields("major:c_uint32 minor:c_uint32 context:c_void_p deleter:c_void_p flags:c_uint64"), ("tensor", Tensor))
 
 
 #: For the address of each exported structure that its consumer has not freed: the objects to which it points.
