@@ -16,7 +16,6 @@ from devmod._values.dtypes import DType, array_bytes, dtype_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
 
 CPU = (1, 0)
@@ -84,18 +83,20 @@ def _drop_unused() -> None:
             _release(entry[1])
 
 
-def _pointer_to(callback: Any) -> int:
-    # A consumer may call the pointer at interpreter shutdown, after this module is gone: the callback must never be freed.
-    ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))(callback)
-    return ctypes.cast(callback, ctypes.c_void_p).value or 0
-
-
 # A consumer may call the deleter without the interpreter's lock: CFUNCTYPE acquires it.
-_release_pointer = _pointer_to(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release))
+_release_callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release)
+# It may call the pointer at interpreter shutdown, after this module is gone: the callback must never be freed.
+ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))(_release_callback)
+_release_pointer = ctypes.cast(_release_callback, ctypes.c_void_p).value or 0
 
 
 def host_capsule(
-    data: memoryview, shape: Sequence[int], dtype: DType, max_version: tuple[int, int] | None, dl_device: object, copy: bool | None
+    data: memoryview,
+    shape: Sequence[int],
+    dtype: DType,
+    max_version: tuple[int, int] | None = None,
+    dl_device: object = None,
+    copy: bool | None = None,
 ) -> object:
     """Return a DLPack capsule of C-contiguous host memory. The last three parameters are those of ``__dlpack__``.
 

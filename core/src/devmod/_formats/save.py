@@ -167,8 +167,8 @@ class Plan:
             self._records[number] = self._pack(fields | {"sha256": digest}, _SUBJECT), *self._records[number][1:]
         head, pages, _ = self._pack_index() if self._unknown else self._index
         file.seek(0)
-        for part in (pack_header(head), head, *pages):
-            file.write(part)
+        file.write(b"".join((_index.MAGIC, _index.NUMBER.to_bytes(4, "little"), len(head).to_bytes(4, "little"), sha256_of(head), head)))
+        file.writelines(pages)
 
     def _digest(self, number: int) -> bytes:
         from hashlib import sha256
@@ -377,8 +377,12 @@ class Plan:
     def _pack_index(self) -> tuple[bytes, list[bytes], int]:
         """Return the head, the pages, and the size of the bytes behind them. No length depends on the digests, which are known last."""
         rows, pages, before, total = list[list[object]](), list[bytes](), b"", 0
-        for first, stop, name, others, calls in self._split():
-            middle = max(first, min(stop, self._modules))
+        names, starts = self._split()
+        for (first, position, name), (stop, behind, _) in pairwise([*starts, (len(self._records), len(names), None)]):
+            own, middle = names[position:behind], max(first, min(stop, self._modules))
+            numbers = {each: [it for it in self._further[each] if not first <= it < stop] for each in sorted(self._further.keys() & own)}
+            others = [each for each in numbers.items() if each[1]]
+            calls = {each: self._calls[each] for each in sorted(self._calls.keys() & own)}
             keys = {
                 "modules": self._array(first, middle),
                 "sources": self._array(middle, stop),
@@ -405,25 +409,22 @@ class Plan:
         """Return the array of some records; b"" if there are none."""
         return array_header(stop - first) + b"".join([packed for packed, _, _ in self._records[first:stop]]) if first < stop else b""
 
-    def _split(self) -> Iterator[tuple[int, int, bytes | None, list[tuple[str, list[int]]], Mapping[str, object]]]:
-        """Yield the parts of each page.
+    def _split(self) -> tuple[list[str], list[tuple[int, int, bytes | None]]]:
+        """Return all names in order, and of each page its first record, the position of its first name, and from which name on it has them.
 
-        They are its first record and the one behind its last, the name from which on it has the names (None: it has none), those names
-        that candidates of other pages have with their numbers, and what it says of calls.
+        The last is None for a page without names.
         """
-        count = len(self._records)
-        if count <= MAX_SINGLE:
-            yield 0, count, b"", [], {each: self._calls[each] for each in sorted(self._calls)}
-            return
-        records, further = Counter(self._firsts), self._further
+        records, further, count = Counter(self._firsts), self._further, len(self._records)
         names = sorted([*records, *(further.keys() - records.keys())])
+        if count <= MAX_SINGLE:
+            return names, [(0, 0, b"")]
         stops = list(accumulate(map(records.__getitem__, names)))
         before = [0, *accumulate([len(packed) for packed, _, _ in self._records])]
         sizes = [before[stop] - before[start] for start, stop in pairwise([0, *stops])]
         for position in [position for position, name in enumerate(names) if name in further]:
             sizes[position] += len(names[position]) + 4 + 5 * len(further[names[position]])
         ends = [0, *accumulate(sizes)]
-        starts: list[tuple[int, int, bytes | None]] = []  # of each page, its first record, the position of its first name, and that name
+        starts: list[tuple[int, int, bytes | None]] = []
         position = size = 0
         while position < len(names):
             starts.append((stops[position - 1] if position else 0, position, _between(names, position)))
@@ -437,11 +438,7 @@ class Plan:
                 starts.append((number, len(names), None))
                 size = 0
             size += length
-        for (begin, position, between), (stop, behind, _) in pairwise([*starts, (count, len(names), None)]):
-            own = names[position:behind]
-            numbers = {each: [it for it in further[each] if not begin <= it < stop] for each in sorted(further.keys() & own)}
-            calls = {each: self._calls[each] for each in sorted(self._calls.keys() & own)}
-            yield begin, stop, between, [each for each in numbers.items() if each[1]], calls
+        return names, starts
 
 
 def _check(module: Module | None, digest: bytes) -> None:
@@ -482,8 +479,3 @@ def _common(one: bytes, other: bytes) -> int:
     size = min(len(one), len(other))
     different = int.from_bytes(one[:size], "big") ^ int.from_bytes(other[:size], "big")
     return size - (different.bit_length() + 7) // 8
-
-
-def pack_header(head: bytes) -> bytes:
-    """Return the header of a file."""
-    return _index.MAGIC + _index.NUMBER.to_bytes(4, "little") + len(head).to_bytes(4, "little") + sha256_of(head)
