@@ -16,6 +16,7 @@ from devmod._values.dtypes import DType, array_bytes, dtype_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 
 CPU = (1, 0)
@@ -91,12 +92,7 @@ _release_pointer = ctypes.cast(_release_callback, ctypes.c_void_p).value or 0
 
 
 def host_capsule(
-    data: memoryview,
-    shape: Sequence[int],
-    dtype: DType,
-    max_version: tuple[int, int] | None = None,
-    dl_device: object = None,
-    copy: bool | None = None,
+    data: memoryview, shape: Sequence[int], dtype: DType, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> object:
     """Return a DLPack capsule of C-contiguous host memory. The last three parameters are those of ``__dlpack__``.
 
@@ -105,7 +101,7 @@ def host_capsule(
     BufferError
         The consumer requests another device, or forbids a copy that its version of DLPack needs.
     """
-    if dl_device is not None and tuple(dl_device) != CPU:  # type: ignore[arg-type]
+    if dl_device is not None and tuple(dl_device) != CPU:
         raise BufferError(f"this array is in the memory of the host; it cannot be exported to the DLPack device {dl_device!r}")
     size = array_bytes(dtype, shape)
     if size != data.nbytes:

@@ -163,8 +163,7 @@ class Index:
     def names(self) -> list[str]:
         """Return the names of the candidates' functions, in the order of the candidates. The pages are not compared with each other."""
         self._read_pages()
-        rows = [row for page in self.pages for row in self._rows(page)]
-        rows.sort(key=lambda row: row[0])
+        rows = sorted([row for page in self.pages for row in self._rows(page)], key=lambda row: row[0])
         return list(dict.fromkeys([name for _, names in rows for name in names]))
 
     def check_names(self) -> None:

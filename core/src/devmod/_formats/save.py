@@ -127,7 +127,7 @@ class Plan:
         self._firsts = [firsts[place] for place in named]
         #: The numbers of the candidates that have a name, by names that are not their first.
         self._further: dict[str, list[int]] = {}
-        for number, place in enumerate(named):
+        for number, place in enumerate(named if len(self._records) > MAX_SINGLE else ()):
             for name in {*names[place]} - {firsts[place]} if len(names[place]) > 1 else ():
                 self._further.setdefault(name, []).append(number)
         self._candidates, self._roots = [numbers[place] for place in ranks], [numbers[place] for place in tops]
@@ -400,24 +400,22 @@ class Plan:
                 kept = _common(before, name)
                 rows[-1] += [kept, name[kept:]]
                 before = name
-        fields: Fields = {"candidates": len(self._candidates), "roots": self._roots, "pages": rows}
-        if self._candidates == self._roots:
-            del fields["roots"]
-        return self._pack(fields, _SUBJECT), pages, total
+        roots = {} if self._candidates == self._roots else {"roots": self._roots}
+        return self._pack({"candidates": len(self._candidates), **roots, "pages": rows}, _SUBJECT), pages, total
 
     def _array(self, first: int, stop: int) -> bytes:
         """Return the array of some records; b"" if there are none."""
         return array_header(stop - first) + b"".join([packed for packed, _, _ in self._records[first:stop]]) if first < stop else b""
 
     def _split(self) -> tuple[list[str], list[tuple[int, int, bytes | None]]]:
-        """Return all names in order, and of each page its first record, the position of its first name, and from which name on it has them.
+        """Return the names in their order, and of each page its first record, the position of its first name, and that name.
 
-        The last is None for a page without names.
+        The last is None for a page without names. For one page, the names are those with something to say of calls.
         """
         records, further, count = Counter(self._firsts), self._further, len(self._records)
-        names = sorted([*records, *(further.keys() - records.keys())])
         if count <= MAX_SINGLE:
-            return names, [(0, 0, b"")]
+            return sorted(self._calls), [(0, 0, b"")]
+        names = sorted([*records, *(further.keys() - records.keys())])
         stops = list(accumulate(map(records.__getitem__, names)))
         before = [0, *accumulate([len(packed) for packed, _, _ in self._records])]
         sizes = [before[stop] - before[start] for start, stop in pairwise([0, *stops])]

@@ -28,7 +28,6 @@ MAX_BIN = 0xFFFFFFFF
 _EXTRA = attrgetter("extra")
 #: The packed types and tags of functions, which many functions share. They come from untrusted files, so their number is bounded.
 _middles: dict[tuple[object, ...], bytes] = {}
-_MAX_MIDDLES = 4096
 
 
 def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> tuple[Binary, ...]:
@@ -190,7 +189,7 @@ def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str, pack: Callable[[obje
         key = info.arg_types, info.launch_param_tags, info.arg_extra_tags
         if (middle := _middles.get(key)) is None:
             middle = b"".join([pack(each, subject) for each in ([*map(parse_dtype, info.arg_types)], *key[1:])])
-            if len(_middles) < _MAX_MIDDLES:
+            if len(_middles) < 4096:
                 _middles[key] = middle
         parts += (pack(name, subject), b"\x94" if (interface := info.interface) is None else b"\x95", pack(info.name, subject), middle)
         if interface is not None:

@@ -212,8 +212,7 @@ class TvmModule(StoredModule):
 
     def __init__(self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str) -> None:
         super().__init__(entry, slices(wire), place)
-        self.tvm_kind = tvm_kind
-        self.tvm_bytes = tvm_bytes
+        self.tvm_kind, self.tvm_bytes = tvm_kind, tvm_bytes
 
 
 class ForeignModule(Module):
