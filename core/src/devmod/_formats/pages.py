@@ -7,6 +7,7 @@ pages whose candidates have it as a further name.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate
 
 from devmod._formats import index as _index
 from devmod._formats.index import Entry, aligned, check_tree, fields_of, read_number
@@ -147,7 +148,10 @@ class Index:
         if page is None:
             return []
         others = self._load(page).names.get(name, ())
-        pages = {each.at: each for each in map(self._page_of, others)}.values()
+        places = sorted({bisect_right(self._firsts, number) - 1 for number in others})
+        if places and places[-1] - places[0] < len(places):
+            self._read_pages(self.pages[places[0] : places[-1] + 1])
+        pages = [self.pages[place] for place in places]
         self._agree({*others} <= {number for each in pages if each is not page for number in self._owners(each).get(name, ())})
         numbers = [*self._owners(page).get(name, ()), *others]
         ranks = {self.entry(number).rank: number for number in numbers}
@@ -162,7 +166,7 @@ class Index:
 
     def names(self) -> list[str]:
         """Return the names of the candidates' functions, in the order of the candidates. The pages are not compared with each other."""
-        self._read_pages()
+        self._read_pages(self.pages)
         rows = sorted([row for page in self.pages for row in self._rows(page)], key=lambda row: row[0])
         return list(dict.fromkeys([name for _, names in rows for name in names]))
 
@@ -229,11 +233,11 @@ class Index:
                 pass
         return [(entry.rank, entry.functions) for entry in self._load(page).entries if entry.rank is not None]
 
-    def _read_pages(self) -> None:
-        """Read the pages that were not read. From a server, they are one request."""
-        missing = [number for number, page in enumerate(self.pages) if not page.data]
+    def _read_pages(self, pages: Sequence[Page]) -> None:
+        """Read those of some pages in a row that were not read. From a server, they are one request."""
+        missing = [number for number, page in enumerate(pages) if not page.data]
         if missing:
-            pages = self.pages[missing[0] : missing[-1] + 1]
+            pages = pages[missing[0] : missing[-1] + 1]
             parts = self._read(pages[0].at, [(page.size, page.digest) for page in pages])
             for page, part in zip(pages, parts, strict=True):
                 self._check(page, part)
@@ -282,7 +286,7 @@ class Index:
         return page
 
     def _read_all(self) -> list[Entry]:
-        self._read_pages()
+        self._read_pages(self.pages)
         entries = [entry for page in self.pages for entry in self._load(page).entries]
         modules = [entry for entry in entries if entry.kind]
         _index.check_nodes(sum(entry.offset is None for entry in modules), len(modules), self.place)
@@ -324,11 +328,7 @@ def data_parts(data: memoryview) -> Read:
 
 def places(parts: Sequence[tuple[int, bytes | None]]) -> list[int]:
     """Return the offset of each part from the first one. They follow each other."""
-    results, at = [], 0
-    for size, _ in parts:
-        results.append(at)
-        at += size
-    return results
+    return list(accumulate((size for size, _ in parts[:-1]), initial=0))
 
 
 def _read_records(reader: Reader, read: Callable[[Reader, int], Entry], first: int) -> list[Entry]:
