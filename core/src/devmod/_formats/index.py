@@ -51,6 +51,7 @@ class Entry:
     position of a candidate among the candidates. ``origin_at`` is the offset of the origin in the page, which is not decoded; -1 without.
     """
 
+    kind: str
     imports: Sequence[int] = ()
     rank: int | None = None
     fmt: str = ""
@@ -65,8 +66,8 @@ class Entry:
     sources: Any = None
 
     def __init__(self, kind: str, **fields: Any) -> None:
-        self.kind = kind
-        self.__dict__.update(fields)
+        fields["kind"] = kind
+        self.__dict__ = fields  # a file may have 100,000
 
     @property
     def stored_size(self) -> int:

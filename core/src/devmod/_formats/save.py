@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     #: The bytes of a record in parts, or a function that returns them: those that must be read or decompressed are not kept.
     Parts = Sequence[Binary] | Callable[[], Sequence[Binary]]
-    #: The fields of a record in the order of the file, empty ones too.
+    #: The fields of a record in the order of the file; None for one that it lacks.
     Fields = dict[str, Any]
     #: The size and the digest to which compressed bytes unpack, and a function that returns the result. None: they are not compressed.
     Unpacked = tuple[int, bytes] | None
@@ -284,14 +284,7 @@ class Plan:
         return self._pack(fields, _SUBJECT), fields.get("size", 0), parts
 
     def _locate(
-        self,
-        size: int,
-        parts: Parts,
-        module: Module | None,
-        repeats: Repeats,
-        unpacked: Unpacked,
-        unpack: Unpack,
-        digest: bytes = NO_DIGEST,
+        self, size: int, parts: Parts, module: Module | None, repeats: Repeats, unpacked: Unpacked, unpack: Unpack, digest: bytes
     ) -> tuple[int, bytes, Unpacked, Parts]:
         """Return the size, the digest, `unpacked` and the bytes, compressed or decompressed as the file is to have them.
 
