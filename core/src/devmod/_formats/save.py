@@ -21,7 +21,7 @@ from devmod._formats.repeats import MAX_REPEATS, repeated_size
 from devmod._formats.wire import array_header, map_header, packer, share_shaders
 from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
-from devmod._modules.module import LibraryModule, Module, holds_candidates, ordered
+from devmod._modules.module import LibraryModule, Module, ordered
 from devmod._modules.payload import PayloadModule
 from devmod._modules.stored import StoredModule
 from devmod._modules.variant import variant_of, variant_of_code
@@ -112,7 +112,8 @@ class Plan:
         places = {id(each): place for place, (each, _) in enumerate(order)}
         places |= {other: places[id(each)] for other, each in same.items()}
         imports = {place: [places[id(each)] for each in below] for place, (_, below) in enumerate(order) if below}
-        nodes = {place: imports.get(place, ()) for place, (each, _) in enumerate(order) if holds_candidates(each)}
+        bundles = {cls for cls in {type(each) for each, _ in order} if issubclass(cls, BundleModule)}
+        nodes = {place: imports.get(place, ()) for place, (each, _) in enumerate(order) if type(each) in bundles}
         tops = list(dict.fromkeys(places[id(root)] for root in roots))
         ranks = {place: rank for rank, place in enumerate(_index.candidates_of(tops, nodes.get))}
         with shared_scan():
@@ -242,7 +243,7 @@ class Plan:
         else:
             parts = [part if type(part) is bytes else flat(part) for part in module.wire_parts()]
             if form is PayloadModule and spec is not None:
-                variant = variant_of_code(spec, spec.canonical_format(fmt), module.code)  # type: ignore[attr-defined]
+                variant = variant_of_code(spec, fmt, module.code)  # type: ignore[attr-defined]
             else:
                 variant = variant_of(module, parts)
             if spec is not None and spec.shader_map:

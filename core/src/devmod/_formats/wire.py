@@ -176,7 +176,7 @@ def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject
     if size > MAX_BIN:
         raise FormatError(f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)", kind=kind)
     width = 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4
-    head += bytes((0xC4 + width // 2,)) + size.to_bytes(width, "big")
+    head += (0xC4 + width // 2 << 8 * width | size).to_bytes(width + 1, "big")
     parts += (bytes(head), payload)
     head.clear()
 

@@ -357,9 +357,12 @@ def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
         if remaining:
             module = remaining.pop()
             if id(module) not in state:
-                state[id(module)] = False
                 below = tuple(module.imports)
-                path.append((module, below, [*below]))
+                state[id(module)] = not below
+                if below:
+                    path.append((module, below, [*below]))
+                else:  # nearly every module of a file
+                    finished.append((module, below))
             elif not state[id(module)]:
                 raise FormatError(f"the {module.kind} module imports itself, directly or through others: a file is a tree")
         else:
