@@ -30,7 +30,7 @@ from devmod import FunctionInfo, Interface, Module, Param
 
 #: Of safetensors' time; of the time for a tenth of the functions; of a start of Python; of a pass of SHA-256, without and with a copy.
 #: The copy needs a second idle core.
-MAX_SAVE, MAX_GROWTH, MAX_LIST, MAX_READ, MAX_COPY = 5.2, 1.5, 1.5, 1.05, 1.25
+MAX_SAVE, MAX_GROWTH, MAX_LIST, MAX_READ, MAX_COPY = 4.0, 1.5, 1.5, 1.05, 1.25
 #: How many functions one module has at most in a row of the table.
 MOST = 100_000
 PAYLOAD = 50_000_000

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tracemalloc
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,22 @@ def test_one_function_of_a_library_is_four_requests_and_100_kB(server: Server) -
                 assert found.save_to_bytes() == b"%d" % number
                 assert len(server.requests) - requests <= (0 if offline else 4)
                 assert server.sent - sent < 100_000
+
+
+@pytest.mark.row("R50")
+def test_a_further_name_of_modules_in_two_neighbouring_pages_is_four_requests(server: Server) -> None:
+    """The border between the two pages is between the modules. Their names are far from that of both."""
+    modules = [Raw("toy", b"%d" % number, functions=(f"kernel_{number:04}", f"warp_{(number + 1) // 2:04}")) for number in range(6000)]
+    data = server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules))
+    stops = list(accumulate(count for count, *_ in head_of(data)["pages"]))
+    borders = [stop for stop in stops if 0 < stop < 6000 and not stop % 2]
+    assert len(borders) > 5
+    for number in borders:
+        requests = len(server.requests)
+        found = devmod.load(server.url())._owners_of(f"warp_{number // 2:04}")  # type: ignore[attr-defined]
+        assert found[0].save_to_bytes() == b"%d" % (number - 1)
+        assert len(found) == 2
+        assert len(server.requests) - requests <= 4
 
 
 @pytest.mark.row("R19")

@@ -31,11 +31,7 @@ class DevmodError(Exception):
         self, message: str, *, kind: str = "", key: str = "", distribution: str = "", function: str = "", argument: str = "", log: str = ""
     ) -> None:
         super().__init__(shorten(escape(message)) if isinstance(message, str) else message)
-        self.kind = kind
-        self.key = key
-        self.distribution = distribution
-        self.function = function
-        self.argument = argument
+        self.kind, self.key, self.distribution, self.function, self.argument = kind, key, distribution, function, argument
         self.log = escape(log)
 
     # KeyError prints the repr of its argument, with quotes. A caller may assign to `args`, so the text is escaped again.

@@ -18,21 +18,17 @@ if TYPE_CHECKING:
 _WRITABLE = 0x0001  # PyBUF_WRITABLE
 
 
+def fields(text: str) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a structure: ``"shape:c_void_p ndim:c_int"``."""
+    return tuple((name, getattr(ctypes, type_)) for name, _, type_ in (each.partition(":") for each in text.split()))
+
+
 class _PyBuffer(ctypes.Structure):
     """``Py_buffer`` of CPython's stable interface, since 3.11."""
 
-    _fields_ = (
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.c_void_p),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("format", ctypes.c_char_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
+    _fields_ = fields(
+        "buf:c_void_p obj:c_void_p len:c_ssize_t itemsize:c_ssize_t readonly:c_int ndim:c_int format:c_char_p shape:c_void_p "
+        "strides:c_void_p suboffsets:c_void_p internal:c_void_p"
     )
 
 

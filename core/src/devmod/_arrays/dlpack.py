@@ -10,7 +10,7 @@ import ctypes
 import sys
 from ctypes import pythonapi
 
-from devmod._arrays.buffer import Pinned, strides_of
+from devmod._arrays.buffer import Pinned, fields, strides_of
 from devmod._values.dtypes import DType, array_bytes, dtype_name
 
 TYPE_CHECKING = False
@@ -26,37 +26,22 @@ READ_ONLY, _IS_COPIED = 1, 2
 class Tensor(ctypes.Structure):
     """``DLTensor``: data, device, ndim, dtype, shape, strides, byte_offset."""
 
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
+    _fields_ = fields(
+        "data:c_void_p device_type:c_int32 device_id:c_int32 ndim:c_int32 code:c_uint8 bits:c_uint8 lanes:c_uint16 shape:c_void_p "
+        "strides:c_void_p byte_offset:c_uint64"
     )
 
 
 class Managed(ctypes.Structure):
     """``DLManagedTensor`` of versions before 1."""
 
-    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+    _fields_ = (("tensor", Tensor), *fields("context:c_void_p deleter:c_void_p"))
 
 
 class Versioned(ctypes.Structure):
     """``DLManagedTensorVersioned``."""
 
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    )
+    _fields_ = (*fields("major:c_uint32 minor:c_uint32 context:c_void_p deleter:c_void_p flags:c_uint64"), ("tensor", Tensor))
 
 
 #: For the address of each exported structure that its consumer has not freed: the objects to which it points.
@@ -99,18 +84,15 @@ def _drop_unused() -> None:
             _release(entry[1])
 
 
-def _pointer_to(callback: Any) -> int:
-    # A consumer may call the pointer at interpreter shutdown, after this module is gone: the callback must never be freed.
-    ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))(callback)
-    return ctypes.cast(callback, ctypes.c_void_p).value or 0
-
-
 # A consumer may call the deleter without the interpreter's lock: CFUNCTYPE acquires it.
-_release_pointer = _pointer_to(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release))
+_release_callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release)
+# It may call the pointer at interpreter shutdown, after this module is gone: the callback must never be freed.
+ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", pythonapi))(_release_callback)
+_release_pointer = ctypes.cast(_release_callback, ctypes.c_void_p).value or 0
 
 
 def host_capsule(
-    data: memoryview, shape: Sequence[int], dtype: DType, max_version: tuple[int, int] | None, dl_device: object, copy: bool | None
+    data: memoryview, shape: Sequence[int], dtype: DType, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> object:
     """Return a DLPack capsule of C-contiguous host memory. The last three parameters are those of ``__dlpack__``.
 
@@ -119,7 +101,7 @@ def host_capsule(
     BufferError
         The consumer requests another device, or forbids a copy that its version of DLPack needs.
     """
-    if dl_device is not None and tuple(dl_device) != CPU:  # type: ignore[arg-type]
+    if dl_device is not None and tuple(dl_device) != CPU:
         raise BufferError(f"this array is in the memory of the host; it cannot be exported to the DLPack device {dl_device!r}")
     size = array_bytes(dtype, shape)
     if size != data.nbytes:

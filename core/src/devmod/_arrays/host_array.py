@@ -105,17 +105,10 @@ class HostArray(Array):
         array = np.asarray(self.numpy(), dtype)
         return array.copy() if copy else array
 
-    def __dlpack__(
-        self,
-        *,
-        stream: object = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> object:
+    def __dlpack__(self, *, stream: object = None, **options: Any) -> object:
         from devmod._arrays.dlpack import host_capsule
 
-        return host_capsule(self._data, self.shape, parse_dtype(self.dtype), max_version, dl_device, copy)
+        return host_capsule(self._data, self.shape, parse_dtype(self.dtype), **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_DLPACK_HOST, 0)

@@ -119,11 +119,9 @@ def _states(timeout: float | None, *, with_core: bool) -> list[tuple[Claim, _Sta
         claim = Claim("", "", "", source)
         state, problem, _ = _state(claim, None)
         states.append((claim, (state, problem and unreadable_entries(source), "")))
-    return states if timeout is None else _with_imports(states, timeout)
-
-
-def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tuple[Claim, _State]]:
-    """Return the states after importing the plugins whose metadata has no problem."""
+    if timeout is None:
+        return states
+    # Only plugins whose metadata has no problem are imported.
     importable = [claim for claim, state in states if state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None]
     broken = {id(claim): ("broken", *problem) for claim, problem in _import_problems(importable, timeout) if problem[0]}
     return [(claim, broken.get(id(claim), state)) for claim, state in states]

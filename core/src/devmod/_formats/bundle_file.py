@@ -18,14 +18,13 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from importlib.resources.abc import Traversable
     from typing import Any, BinaryIO
 
     from typing_extensions import Buffer
 
     from devmod._formats.pages import Read
-    from devmod._modules.bundle import BundleModule
 
 
 def bundle(*modules: Module, mixed: bool = False) -> Module:
@@ -48,13 +47,15 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
     """
     if not modules:
         raise FormatError("a bundle holds modules, and none was given", kind="bundle")
-    node = _bundle_of(modules, ())
+    from devmod._modules.bundle import BundleModule
+
+    node = BundleModule(modules)
     if not mixed:
         from devmod._modules.agreement import agreements
 
         results = agreements(node.imports, check=True)
         if not any(map(holds_candidates, node.imports)):  # a nested bundle may get more candidates
-            node.agreements = results
+            node.find_agreement = results.get
     return node
 
 
@@ -338,9 +339,3 @@ def tree_of(
     from devmod._formats.stored_bundle import StoredBundle  # not needed for a file of one root: opening one should cost little
 
     return StoredBundle(tree, kinds)
-
-
-def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleModule:
-    from devmod._modules.bundle import BundleModule
-
-    return BundleModule(candidates, prefer)

@@ -55,8 +55,7 @@ class Reader:
 
     def __init__(self, data: memoryview | bytes, subject: str, kind: str = "", *, size: int | None = None) -> None:
         self.data: Any = data
-        self.subject = subject
-        self.kind = kind
+        self.subject, self.kind = subject, kind
         self.within = ""
         self.field = ""
         self.at = 0

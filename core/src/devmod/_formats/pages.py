@@ -7,6 +7,7 @@ pages whose candidates have it as a further name.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate
 
 from devmod._formats import index as _index
 from devmod._formats.index import Entry, aligned, check_tree, fields_of, read_number
@@ -147,7 +148,10 @@ class Index:
         if page is None:
             return []
         others = self._load(page).names.get(name, ())
-        pages = {each.at: each for each in map(self._page_of, others)}.values()
+        places = sorted({bisect_right(self._firsts, number) - 1 for number in others})
+        if places and places[-1] - places[0] < len(places):
+            self._read_pages(self.pages[places[0] : places[-1] + 1])
+        pages = [self.pages[place] for place in places]
         self._agree({*others} <= {number for each in pages if each is not page for number in self._owners(each).get(name, ())})
         numbers = [*self._owners(page).get(name, ()), *others]
         ranks = {self.entry(number).rank: number for number in numbers}
@@ -160,16 +164,10 @@ class Index:
         calls = None if page is None else self._load(page).calls
         return calls.get(name) if isinstance(calls, dict) else None
 
-    def all_calls(self) -> list[str]:
-        """Return the names of the functions of whose calls the pages say something."""
-        self.entries()
-        return [name for page in self.pages if isinstance(page.calls, dict) for name in page.calls]
-
     def names(self) -> list[str]:
         """Return the names of the candidates' functions, in the order of the candidates. The pages are not compared with each other."""
-        self._read_pages()
-        rows = [row for page in self.pages for row in self._rows(page)]
-        rows.sort(key=lambda row: row[0])
+        self._read_pages(self.pages)
+        rows = sorted([row for page in self.pages for row in self._rows(page)], key=lambda row: row[0])
         return list(dict.fromkeys([name for _, names in rows for name in names]))
 
     def check_names(self) -> None:
@@ -190,12 +188,8 @@ class Index:
 
     def roots(self) -> Sequence[int]:
         """Return the numbers of the roots. It reads the whole index."""
-        ranked = self.ranked()
+        ranked = self._in_order(self.entries())
         return ranked if self._roots is None else self._roots
-
-    def ranked(self) -> list[int]:
-        """Return the numbers of the candidates in their order. It reads the whole index."""
-        return self._in_order(self.entries())
 
     # -- inside
 
@@ -212,10 +206,7 @@ class Index:
 
     def _page_with(self, name: str) -> Page | None:
         """Return the page that has a name, if one has it."""
-        try:
-            at = bisect_right(self._names, name.encode())
-        except UnicodeEncodeError:
-            return None
+        at = bisect_right(self._names, name.encode("utf-8", "surrogatepass"))
         return self.pages[at - 1] if at else None
 
     def _owners(self, page: Page) -> dict[str, list[int]]:
@@ -242,11 +233,11 @@ class Index:
                 pass
         return [(entry.rank, entry.functions) for entry in self._load(page).entries if entry.rank is not None]
 
-    def _read_pages(self) -> None:
-        """Read the pages that were not read. From a server, they are one request."""
-        missing = [number for number, page in enumerate(self.pages) if not page.data]
+    def _read_pages(self, pages: Sequence[Page]) -> None:
+        """Read those of some pages in a row that were not read. From a server, they are one request."""
+        missing = [number for number, page in enumerate(pages) if not page.data]
         if missing:
-            pages = self.pages[missing[0] : missing[-1] + 1]
+            pages = pages[missing[0] : missing[-1] + 1]
             parts = self._read(pages[0].at, [(page.size, page.digest) for page in pages])
             for page, part in zip(pages, parts, strict=True):
                 self._check(page, part)
@@ -266,17 +257,9 @@ class Index:
             self._check(page, self._read(page.at, [(page.size, page.digest)])[0])
         reader = Reader(page.data, self._subject)
 
-        def read_records(read: Callable[[Reader, int], Entry]) -> Callable[[Reader], list[Entry]]:
-            def read_each(reader: Reader) -> list[Entry]:
-                entries = [read(reader, page.first + number) for number in range(reader.read_array())]
-                reader.within = ""
-                return entries
-
-            return read_each
-
-        keys = {
-            "modules": read_records(_index.read_entry),
-            "sources": read_records(_index.read_sources),
+        keys: dict[str, Callable[[Reader], Any]] = {
+            "modules": lambda reader: _read_records(reader, _index.read_entry, page.first),
+            "sources": lambda reader: _read_records(reader, _index.read_sources, page.first),
             "names": _read_names,
             "calls": Reader.read_value,
         }
@@ -303,9 +286,10 @@ class Index:
         return page
 
     def _read_all(self) -> list[Entry]:
-        self._read_pages()
+        self._read_pages(self.pages)
         entries = [entry for page in self.pages for entry in self._load(page).entries]
-        _index.check_nodes([entry for entry in entries if entry.kind], self.place)
+        modules = [entry for entry in entries if entry.kind]
+        _index.check_nodes(sum(entry.offset is None for entry in modules), len(modules), self.place)
         candidates = self._in_order(entries)
         ranks = [entries[number].rank for number in candidates]
         roots = candidates if self._roots is None else self._roots
@@ -344,11 +328,13 @@ def data_parts(data: memoryview) -> Read:
 
 def places(parts: Sequence[tuple[int, bytes | None]]) -> list[int]:
     """Return the offset of each part from the first one. They follow each other."""
-    results, at = [], 0
-    for size, _ in parts:
-        results.append(at)
-        at += size
-    return results
+    return list(accumulate((size for size, _ in parts[:-1]), initial=0))
+
+
+def _read_records(reader: Reader, read: Callable[[Reader, int], Entry], first: int) -> list[Entry]:
+    entries = [read(reader, first + number) for number in range(reader.read_array())]
+    reader.within = ""
+    return entries
 
 
 def _read_names(reader: Reader) -> dict[str, tuple[int, ...]]:

@@ -79,8 +79,7 @@ class _FileSource:
     def __init__(self, file: Any, name: str, resource: Any = None) -> None:
         self.place = repr(name)
         self.address = MEMORY if resource is None else absolute(name)
-        self._resource = resource
-        self._file = file
+        self._file, self._resource = file, resource
         self._lock = Lock()
         try:
             self.size = file.seek(0, os.SEEK_END)

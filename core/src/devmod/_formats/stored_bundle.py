@@ -11,9 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod._formats.pages import Index
     from devmod._formats.tree import Tree
-    from devmod._modules.agreement import Agreement
 
 
 class StoredBundle(BundleModule):
@@ -23,7 +21,7 @@ class StoredBundle(BundleModule):
         super().__init__((), prefer)
         del self.__dict__["_devmod_imports"]
         self.tree = tree
-        self.agreements = _Agreements(tree.index)
+        self.find_agreement = tree.agreement
 
     @property
     def imports(self) -> tuple[Module, ...]:
@@ -66,24 +64,3 @@ class _Owners(Mapping[str, Module]):
 
     def __len__(self) -> int:
         return len(self._tree.index.names())
-
-
-class _Agreements(Mapping[str, "Agreement"]):
-    """What the candidates of each function have in common, as the pages say."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-
-    def __getitem__(self, name: str) -> Agreement:
-        from devmod._modules.agreement import read_agreement
-
-        found = read_agreement(self._index.calls(name))
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([name for name in self._index.all_calls() if name in self])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from devmod._formats.pages import Index
     from devmod._formats.trust import FileHead
+    from devmod._modules.agreement import Agreement
 
 
 class Tree:
@@ -27,6 +28,12 @@ class Tree:
         if number not in self._made:
             self.index.checked(number)
         return self._make_once(number)
+
+    def agreement(self, name: str) -> Agreement | None:
+        """Return what the candidates of a function have in common, as its page says."""
+        from devmod._modules.agreement import read_agreement
+
+        return read_agreement(self.index.calls(name))
 
     def _make_once(self, number: int) -> Module:
         return self._made.get(number, lambda: self._make(number))

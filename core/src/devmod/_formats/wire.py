@@ -6,6 +6,7 @@ The payload is neither parsed nor copied. `encode` returns it as a separate part
 from __future__ import annotations
 
 from _collections_abc import Mapping  # collections.abc, without the package collections
+from operator import attrgetter
 
 from devmod._formats.msgpack import Reader
 from devmod._formats.repeats import read_shaders, repeated_size, share
@@ -16,7 +17,7 @@ from devmod.errors import FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from devmod._formats.repeats import Repeats
     from devmod._values.code import Binary, Code
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 #: The maximum size of a msgpack binary in bytes.
 MAX_BIN = 0xFFFFFFFF
+_EXTRA = attrgetter("extra")
+#: The packed types and tags of functions, which many functions share. They come from untrusted files, so their number is bounded.
+_middles: dict[tuple[object, ...], bytes] = {}
 
 
 def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> tuple[Binary, ...]:
@@ -36,19 +40,20 @@ def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
     """
     parts: list[Binary] = []
     head = bytearray()
+    kind, pack = spec.kind, packer(spec.kind)
     for field in spec.fields:
         if field == "fmt":
-            head += pack(fmt, f"the format of the {spec.kind} module", spec.kind)
+            head += pack(fmt, f"the format of the {kind} module")
         elif field == "fmap":
-            head += _pack_fmap(fmap, spec.kind)
+            head += _pack_fmap(fmap, kind, pack)
         elif isinstance(code, (bytes, memoryview)):
-            append_binary(parts, head, code, f"the code of the {spec.kind} module", spec.kind)
+            append_binary(parts, head, code, f"the code of the {kind} module", kind)
         else:
             head += map_header(len(code))
             for name, shader in code.items():
-                subject = f"the shader {name!r} of the {spec.kind} module"
-                head += pack(name, subject, spec.kind)
-                append_binary(parts, head, shader, subject, spec.kind)
+                subject = f"the shader {name!r} of the {kind} module"
+                head += pack(name, subject)
+                append_binary(parts, head, shader, subject, kind)
     if head:
         parts.append(bytes(head))
     return tuple(parts)
@@ -135,18 +140,22 @@ def decode(spec: TargetSpec, data: Binary, repeats: Repeats = ()) -> tuple[str, 
 
 def pack(value: object, subject: str, kind: str = "") -> bytes:
     """Return `value` in msgpack's shortest forms. Raise FormatError, which names `subject`, if msgpack cannot represent it."""
-    return pack_each((value,), subject, kind)[0]
+    return packer(kind)(value, subject)
 
 
-def pack_each(values: Iterable[object], subject: str, kind: str = "") -> list[bytes]:
-    """Return each value as `pack` does."""
+def packer(kind: str = "") -> Callable[[object, str], bytes]:
+    """Return `pack` for many values of a kind."""
     import msgpack  # type: ignore[import-untyped]
 
-    packer = msgpack.Packer()
-    try:
-        return [packer.pack(value) for value in values]
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
-        raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
+    pack_value: Callable[[object], bytes] = msgpack.Packer().pack
+
+    def pack(value: object, subject: str) -> bytes:
+        try:
+            return pack_value(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+            raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
+
+    return pack
 
 
 def map_header(count: int) -> bytes:
@@ -167,25 +176,27 @@ def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject
     if size > MAX_BIN:
         raise FormatError(f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)", kind=kind)
     width = 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4
-    head += bytes((0xC4 + width // 2,)) + size.to_bytes(width, "big")
+    head += (0xC4 + width // 2 << 8 * width | size).to_bytes(width + 1, "big")
     parts += (bytes(head), payload)
     head.clear()
 
 
-def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str) -> bytes:
+def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str, pack: Callable[[object, str], bytes]) -> bytes:
     subject = f"the fmap of the {kind} module"
 
-    def values() -> Iterator[object]:
-        # A map of all functions would be many objects at once, which the garbage collector visits again and again.
-        for name, info in fmap.items():
-            interface = [] if info.interface is None else [info.interface.to_dict()]
-            yield name
-            yield [info.name, list(map(parse_dtype, info.arg_types)), info.launch_param_tags, info.arg_extra_tags, *interface]
-
-    packed = b"".join((map_header(len(fmap)), *pack_each(values(), subject, kind)))
-    # msgpack's packer accepts some values that `Reader` refuses. Only unknown keys can cause that.
-    interfaces = (info.interface for info in fmap.values() if info.interface is not None)
-    if any(each.extra or any(param.extra for param in each.params) or any(block.extra for block in each.blocks) for each in interfaces):
+    parts, has_extra = [map_header(len(fmap))], False
+    for name, info in fmap.items():
+        key = info.arg_types, info.launch_param_tags, info.arg_extra_tags
+        if (middle := _middles.get(key)) is None:
+            middle = b"".join([pack(each, subject) for each in ([*map(parse_dtype, info.arg_types)], *key[1:])])
+            if len(_middles) < 4096:
+                _middles[key] = middle
+        parts += (pack(name, subject), b"\x94" if (interface := info.interface) is None else b"\x95", pack(info.name, subject), middle)
+        if interface is not None:
+            parts.append(pack(interface.to_dict(), subject))
+            has_extra = has_extra or bool(interface.extra) or any(map(_EXTRA, interface.params)) or any(map(_EXTRA, interface.blocks))
+    packed = b"".join(parts)
+    if has_extra:  # msgpack's packer accepts some values that `Reader` refuses
         dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))
     return packed
 

@@ -6,6 +6,8 @@ unknown, has a parameter without a name, or has two of one name is not compared.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from devmod._formats.wire import StoredFunctions
 from devmod._modules.choice import describe_candidate
 from devmod._modules.module import holds_candidates, walk
@@ -45,7 +47,7 @@ _MAX_COMPARED = 1 << 22
 _ORDERS = "its candidates have different orders of arguments"
 
 
-class Agreement:
+class Agreement(NamedTuple):
     """The arguments that several candidates have in common.
 
     Attributes
@@ -56,9 +58,8 @@ class Agreement:
         Why the arguments are given by name alone, as a clause of a message; "" if their order is the same.
     """
 
-    def __init__(self, flattened: frozenset[str], keywords_only: str) -> None:
-        self.flattened = flattened
-        self.keywords_only = keywords_only
+    flattened: frozenset[str]
+    keywords_only: str
 
 
 def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:

@@ -13,7 +13,7 @@ from devmod.targets import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from devmod import Device, Function
@@ -41,8 +41,8 @@ class BundleModule(Module):
             if not isinstance(module, Module):
                 raise FormatError(f"a bundle holds modules, not {type(module).__name__}", kind="bundle")
         self._prefer = prefer
-        #: What the candidates of each function have in common; None: each call compares its candidates.
-        self.agreements: Mapping[str, Agreement] | None = None
+        #: Returns what the candidates of a function have in common; None: each call compares its candidates.
+        self.find_agreement: Callable[[str], Agreement | None] | None = None
         #: The functions by request, so that devices are listed once for each. A failure is not cached.
         self._functions: dict[tuple[object, ...], Any] = {}
         self.__dict__["_devmod_imports"] = modules
@@ -148,7 +148,7 @@ class BundleModule(Module):
         raise FormatError("a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates", kind="bundle")
 
     def import_module(self, other: Module) -> None:
-        self.agreements = None  # they are those of the other candidates
+        self.find_agreement = None  # it knows those of the other candidates
         super().import_module(other)
 
     # -- inside
@@ -180,7 +180,7 @@ class BundleModule(Module):
         # Without names, the arguments can only be given in the candidate's own order.
         common = None
         if has_names(function.info.interface):
-            common = agreement(name, owners) if self.agreements is None else self.agreements.get(name)
+            common = agreement(name, owners) if self.find_agreement is None else self.find_agreement(name)
         return replace(
             keywords_only=common.keywords_only if common is not None else "",
             flattened=common.flattened if common is not None else frozenset(),

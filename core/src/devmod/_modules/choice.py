@@ -102,7 +102,8 @@ def choose(
         if result is None:
             has_runnable = True
             continue
-        debug(f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}{_skipped(notes)}")
+        skipped = "".join(f"; skipped {describe_candidate(each)} ({problem})" for each, problem in notes[:MAX_LISTED])
+        debug(f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}{skipped}")
         return result
     if has_runnable:
         raise FunctionNotFoundError(f"no candidate of the bundle that can run here has a global {name!r}", kind="bundle", function=name)
@@ -402,7 +403,3 @@ def describe_candidate(module: Module) -> str:
 def candidate_name(kind: str, fmt: str, variant: str) -> str:
     """Return a kind, a format and a variant as text, such as ``cuda/cubin for sm_90``."""
     return f"{kind}{'/' + fmt if fmt else ''}{' for ' + variant if variant else ''}"
-
-
-def _skipped(notes: Sequence[tuple[Module, DevmodError]]) -> str:
-    return "".join(f"; skipped {describe_candidate(module)} ({problem})" for module, problem in notes[:MAX_LISTED])

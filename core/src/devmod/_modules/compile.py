@@ -120,7 +120,8 @@ def compile(  # noqa: A001 - the public name
     --------
     >>> module = devmod.compile("kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }", "opencl")  # doctest: +SKIP
     """
-    parsed_target = Target.parse(target)
+    arguments = {**locals(), "target": Target.parse(target)}
+    parsed_target: Target = arguments["target"]
     spec = find_spec(parsed_target.kind) or lookup("devmod.targets", parsed_target.kind)  # the look-up raises the error of a miss
     if spec.kind == PROGRAM:
         raise CompileError("programs are not compiled: devmod.program makes one from its kernels", kind=PROGRAM)
@@ -133,22 +134,7 @@ def compile(  # noqa: A001 - the public name
     install = "its compiler" if spec.build_extra else "devmod-targets", spec.build_distribution
     subject = f"{spec.kind} cannot be compiled here"
     compilation = _import_wheel("devmod_targets.compilation", subject, *_PACKAGES, install=install, kind=spec.kind)
-    module: Module = compilation.compile_source(
-        spec,
-        source,
-        parsed_target,
-        name=name,
-        language=language,
-        fmap=fmap,
-        options=options,
-        defines=defines,
-        include=include,
-        name_expressions=name_expressions,
-        block=block,
-        local=local,
-        aliases=aliases,
-        subgroup=subgroup,
-    )
+    module: Module = compilation.compile_source(spec, **arguments)
     return module
 
 

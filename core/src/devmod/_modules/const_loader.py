@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 from devmod._formats import wire as _wire
 from devmod._formats.msgpack import Reader
@@ -29,15 +30,12 @@ _FORMATS = {fmt: name for name, fmt in STRUCT_FORMATS.items() if name != "uint1"
 _FORMATS |= dict.fromkeys("bhilqn", "int") | dict.fromkeys("BHILQN", "uint")
 
 
-class ConstantTensor:
+class ConstantTensor(NamedTuple):
     """A tensor: its type, its shape, and its bytes in C order."""
 
-    __slots__ = ("data", "dtype", "shape")
-
-    def __init__(self, dtype: DType, shape: Sequence[int], data: Binary) -> None:
-        self.dtype = dtype
-        self.shape = tuple(shape)
-        self.data = data
+    dtype: DType
+    shape: tuple[int, ...]
+    data: Binary
 
 
 class ConstLoaderModule(Module):

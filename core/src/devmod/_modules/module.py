@@ -351,25 +351,24 @@ def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
     """
     finished: list[tuple[Module, tuple[Module, ...]]] = []
     state: dict[int, bool] = {}  # whether a module is finished; the others are on the path
-    for root in reversed(roots):
-        pending = [root] if id(root) not in state else []
-        path: list[tuple[Module, tuple[Module, ...], list[Module]]] = []
-        while pending or path:
-            if pending:
-                module = pending.pop()
-                state[id(module)] = False
-                imports = tuple(module.imports)
-                path.append((module, imports, list(imports)))
-            module, imports, remaining = path[-1]
-            if not remaining:
-                path.pop()
-                state[id(module)] = True
-                finished.append((module, imports))
-                continue
-            child = remaining.pop()
-            if id(child) not in state:
-                pending.append(child)
-            elif not state[id(child)]:
-                raise FormatError(f"the {child.kind} module imports itself, directly or through others: a file is a tree")
+    path: list[tuple[Module | None, tuple[Module, ...], list[Module]]] = [(None, (), [*roots])]
+    while path:
+        importer, imports, remaining = path[-1]
+        if remaining:
+            module = remaining.pop()
+            if id(module) not in state:
+                below = tuple(module.imports)
+                state[id(module)] = not below
+                if below:
+                    path.append((module, below, [*below]))
+                else:  # nearly every module of a file
+                    finished.append((module, below))
+            elif not state[id(module)]:
+                raise FormatError(f"the {module.kind} module imports itself, directly or through others: a file is a tree")
+        else:
+            path.pop()
+            if importer is not None:
+                state[id(importer)] = True
+                finished.append((importer, imports))
     finished.reverse()
     return finished

@@ -63,11 +63,8 @@ class StoredModule(Module):
     ) -> None:
         #: As the file has it, for a save.
         self.entry = entry
-        self._read = read
-        self.place = place
-        self._devmod_origin = read_origin
-        self._find_sources = find_sources
-        self._head = head
+        self._read, self.place, self._head = read, place, head
+        self._devmod_origin, self._find_sources = read_origin, find_sources
 
     # -- properties
 

@@ -51,11 +51,8 @@ class Distribution:
     __slots__ = ("changed", "entries", "location", "name", "problem", "version")
 
     def __init__(self, name: str, version: str, location: str, changed: int = 0, problem: str = "") -> None:
-        self.name = name
-        self.version = version
-        self.location = location
-        self.changed = changed
-        self.problem = problem
+        self.name, self.version, self.location = name, version, location
+        self.changed, self.problem = changed, problem
         self.entries: list[tuple[str, str, str]] = []
 
 
@@ -85,17 +82,11 @@ class Claim:
     __slots__ = ("changed", "distribution", "group", "location", "name", "object", "problem", "protocols", "value", "version")
 
     def __init__(self, group: str, name: str, value: str, source: Distribution | None = None, obj: object = None) -> None:
-        self.group = group
-        self.name = name
-        self.value = value
-        self.object = obj
-        self.distribution = source.name if source else ""
-        self.version = source.version if source else ""
-        self.location = source.location if source else ""
-        self.changed = source.changed if source else 0
-        self.problem = source.problem if source else ""
-        declared = tuple(entry for each, entry, _ in source.entries if each == "devmod.protocol") if source else ()
-        self.protocols = declared or ("1",)
+        self.group, self.name, self.value, self.object = group, name, value, obj
+        source = source or Distribution("", "", "")
+        self.distribution, self.version, self.location = source.name, source.version, source.location
+        self.changed, self.problem = source.changed, source.problem
+        self.protocols = tuple(entry for each, entry, _ in source.entries if each == "devmod.protocol") or ("1",)
 
     @property
     def key(self) -> str:

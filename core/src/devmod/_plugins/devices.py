@@ -19,7 +19,6 @@ from devmod.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from devmod import Device
@@ -60,10 +59,7 @@ def device(kind: str, index: int | None = None) -> Device:
     default = default_device(kind) if index is None and isinstance(kind, str) else None
     if default is not None:
         return default
-    candidates, index = devices_of(kind, lookup(GROUP, kind)), 0 if index is None else index
-    if type(index) is not int or not 0 <= index < len(candidates):
-        raise DeviceNotFoundError(f"there is no {kind} device {index!r}; there are: {_list(candidates)}", kind=kind)
-    return candidates[index]
+    return _device(kind, 0 if index is None else index)
 
 
 def device_label(device: Any) -> str:
@@ -93,16 +89,7 @@ def default_device(kind: str) -> Device | None:
             raise _invalid(f"unknown kind {name!r}{did_you_mean(name, kinds)}")
         numbers[name] = int(number)
     index = numbers.get(kind)
-    if index is None:
-        return None
-    candidates = devices_of(kind, lookup(GROUP, kind))
-    if index < len(candidates):
-        return candidates[index]
-    raise DeviceNotFoundError(
-        f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and there is no {kind} device {index}; "
-        f"there are: {_list(candidates)}",
-        kind=kind,
-    )
+    return None if index is None else _device(kind, index, f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and ")
 
 
 def _invalid(problem: str) -> FormatError:
@@ -113,8 +100,12 @@ def _is_index(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 9
 
 
-def _list(candidates: Sequence[Device]) -> str:
-    return "; ".join(f"{each.index} {each.name}" for each in candidates) or "none"
+def _device(kind: str, index: int, why: str = "") -> Device:
+    candidates = devices_of(kind, lookup(GROUP, kind))
+    if type(index) is int and 0 <= index < len(candidates):
+        return candidates[index]
+    there = "; ".join(f"{each.index} {each.name}" for each in candidates) or "none"
+    raise DeviceNotFoundError(f"{why}there is no {kind} device {index!r}; there are: {there}", kind=kind)
 
 
 def devices() -> list[Device]:

@@ -50,8 +50,7 @@ class Folder:
     __slots__ = ("distributions", "names", "path", "stamp", "watched")
 
     def __init__(self, path: str, stamp: str) -> None:
-        self.path = path
-        self.stamp = stamp
+        self.path, self.stamp = path, stamp
         self.names = " "
         self.distributions: list[Distribution] = []
         self.watched: list[tuple[str, str]] = []

@@ -135,10 +135,15 @@ def register(group: str, name: str, obj: object, *, replace: bool = False) -> No
         if replace:
             _registered[key] = obj
         elif _registered.setdefault(key, obj) is not obj:
-            from devmod._plugins.messages import already_registered
-
-            raise already_registered(group, name, _value_of(_registered.get(key)))
+            raise _messages().already_registered(group, name, _value_of(_registered.get(key)))
     _cache.pop(key, None)
+
+
+def _messages() -> Any:
+    """Return the module of the errors' texts, which few look-ups need."""
+    from devmod._plugins import messages
+
+    return messages
 
 
 def local_kinds() -> set[str]:
@@ -169,13 +174,9 @@ def registered(group: str) -> Mapping[str, Claim]:
         candidates = _candidates(several)
         result[name] = candidates[0]
         if len(candidates) > 1 and group not in SHARED_GROUPS:
-            from devmod._plugins.messages import conflict
-
-            candidates[0].problem = str(conflict(candidates, chosen_distribution(candidates)))
+            candidates[0].problem = str(_messages().conflict(candidates, chosen_distribution(candidates)))
         elif not candidates[0].problem and not is_name(group, name) and group != "devmod.protocol":
-            from devmod._plugins.messages import invalid_name
-
-            candidates[0].problem = str(invalid_name(group, name))
+            candidates[0].problem = str(_messages().invalid_name(group, name))
     return result
 
 
@@ -191,9 +192,7 @@ def check_name(group: str, name: str) -> None:
     """Raise FormatError unless `name` is valid in `group`. Names may come from untrusted files, so this check is the first."""
     check_group(group)
     if not is_name(group, name) or group == "devmod.protocol":
-        from devmod._plugins.messages import invalid_name
-
-        raise invalid_name(group, name)
+        raise _messages().invalid_name(group, name)
 
 
 def is_name(group: str, name: object) -> bool:
@@ -216,9 +215,7 @@ def _find(group: str, name: str) -> object | None:
             if not candidates:
                 return None
             if len(candidates) > 1 and group not in SHARED_GROUPS:
-                from devmod._plugins.messages import conflict
-
-                raise conflict(candidates, chosen_distribution(candidates))
+                raise _messages().conflict(candidates, chosen_distribution(candidates))
             result = load_claim(candidates[0])
             _owners[key] = candidates[0]
         cached = _cache.setdefault(key, result)
@@ -259,26 +256,20 @@ def declared_claims(group: str, name: str = "") -> list[Claim]:
             if group == each and name in ("", entry):
                 claim = Claim(group, entry, value, source)
                 if not claim.problem and is_verify_with_kind(claim):
-                    from devmod._plugins.messages import verify_takes_no_kind
-
-                    claim.problem = verify_takes_no_kind(claim)
+                    claim.problem = _messages().verify_takes_no_kind(claim)
                 if not claim.problem and PROTOCOLS.isdisjoint(claim.protocols):  # R44
-                    from devmod._plugins.messages import protocol_mismatch
-
-                    claim.problem = protocol_mismatch(claim, core_distribution())
+                    claim.problem = _messages().protocol_mismatch(claim, core_distribution())
                 result.append(claim)
     return result
 
 
 def ignored_entries() -> list[Claim]:
     """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem` has the reason."""
-    from devmod._plugins.messages import ignored_entry
-
     results = [
         Claim(group, name, value, source) for source in distributions() for group, name, value in source.entries if group not in GROUPS
     ]
     for claim in results:
-        claim.problem = ignored_entry(claim, core_distribution())
+        claim.problem = _messages().ignored_entry(claim, core_distribution())
     return results
 
 

@@ -98,8 +98,7 @@ class replacing:
         self._name = file_name(path)
         self._path = os.path.abspath(self._name) if within else os.path.realpath(self._name)
         self._within = within and os.path.abspath(within)
-        self._size = size
-        self._sync = sync
+        self._size, self._sync = size, sync
         self._file: BinaryIO | None = None
         self._partial = ""
         self._lock: FileIO | None = None  # open and locked while the temporary file has its name

@@ -166,10 +166,9 @@ class Member(Value):
         if depth >= MAX_DEPTH:
             raise FormatError(f"more than {MAX_DEPTH} structs enclose a member")
         rest = read_map(data, "a member", "name", "offset")
-        name, offset = rest.pop("name"), rest.pop("offset")
         members = [cls.from_dict(each, depth + 1) for each in read_list(rest.pop("members", []), "the members of a member")]
-        type_, size = rest.pop("type", ""), rest.pop("size", 0)
-        return cls(name, type_, offset, members, size, rest.pop("shape", ()), rest.pop("strides", ()), rest)
+        fields = {key: rest.pop(key) for key in ("name", "type", "offset", "size", "shape", "strides") if key in rest}
+        return cls(members=members, extra=rest, **fields)
 
     def __repr__(self) -> str:
         return short_repr("Member", f"{member_text(self)} at byte {self.offset}")
@@ -334,16 +333,16 @@ class Param(Value):
             result["type"] = self.type
         if self.access:
             result["access"] = self.access
-        if self.kind == "image":
+        if self.format or self.sample:
             result |= self._written(("format", "sample"), ())
         if self.at is not None:
             result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
         if self.align or self.size or self.members or self.pack:
             result |= self._written(("align", "size", "members", "pack"), ())
-        if isinstance(self.default, int):
-            result["default"] = {"value": self.default}
-        elif self.default is not None:
-            result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
+        if self.default is not None:
+            default = self.default
+            local = {} if isinstance(default, int) else {"bytes": default.nbytes} if default.nbytes else {"per_thread": default.per_thread}
+            result["default"] = local or {"value": default}
         return result | dict(self.extra) if self.extra else result
 
     @classmethod
@@ -358,13 +357,12 @@ class Param(Value):
         if isinstance(data, Param):
             return data
         rest = read_map(data, "a parameter", "name", "kind")
-        name, kind = rest.pop("name"), rest.pop("kind")
-        type_, access, at = rest.pop("type", ""), rest.pop("access", ""), rest.pop("at", None)
+        name = rest.pop("name")
         members = read_list(rest.pop("members"), f"the members of the parameter {name!r}") if "members" in rest else ()
         default = _read_default(rest.pop("default", None), name)
-        align, size, format_, sample = rest.pop("align", 0), rest.pop("size", 0), rest.pop("format", ""), rest.pop("sample", "")
         pack = read_list(rest.pop("pack"), f"the values of the parameter {name!r}") if "pack" in rest else ()
-        return cls(name, kind, type_, access, at, align, size, map(Member.from_dict, members), default, rest, format_, sample, pack)
+        fields = {key: rest.pop(key) for key in ("kind", "type", "access", "at", "align", "size", "format", "sample") if key in rest}
+        return cls(name, members=map(Member.from_dict, members), default=default, extra=rest, pack=pack, **fields)
 
     def __repr__(self) -> str:
         return short_repr("Param", parameter_text(self))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from devmod import Device
     from devmod._values.info import Interface
+    from devmod._values.value import Place
 
 
 class Requirements(NamedTuple):
@@ -107,6 +108,7 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
         amounts.append(("shared_memory", memory))
     counts = dict.fromkeys(("sets", "storage_buffers", "uniform_buffers", "sampled_images", "storage_images", "samplers", "resources"), 0)
     images = []
+    places: list[tuple[str, Place]] = []
     for param in interface.params:
         kind = _BINDINGS.get(param.kind)
         if param.kind == "image":
@@ -118,19 +120,17 @@ def requirements(interface: Interface | None, fmt: str = "") -> Requirements:
         elif param.kind == "uniform":
             amounts.append(("uniform", _uniform_bytes(param.type)))
         if kind is not None:
-            counts[kind] += 1
-            counts["resources"] += kind != "samplers"
-            if type(param.at) is tuple:
-                counts["sets"] = max(counts["sets"], param.at[0] + 1)
+            places.append((kind, param.at))
     for each in interface.blocks:
         if each.at == "push":
             amounts.append(("push_constants", each.size))
             continue
         amounts.append(("uniform", each.size))
-        counts["uniform_buffers"] += 1
-        counts["resources"] += 1
-        if type(each.at) is tuple:
-            counts["sets"] = max(counts["sets"], each.at[0] + 1)
+        places.append(("uniform_buffers", each.at))
+    for kind, at in places:
+        counts[kind] += 1
+        counts["resources"] += kind != "samplers"
+        counts["sets"] = max(counts["sets"], at[0] + 1 if type(at) is tuple else 0)
     return Requirements(tuple(features), subgroup, block, tuple(images), (*amounts, *counts.items()), fmt)
 
 

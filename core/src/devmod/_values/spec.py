@@ -118,33 +118,27 @@ class TargetSpec:
         pack: Callable[[Binary], Binary] | None = None,
         unpack: Callable[[Binary], Binary] | None = None,
     ) -> None:
-        self.kind = kind
-        self.title = title
-        self.distribution = distribution
+        self.kind, self.title, self.distribution = kind, title, distribution
         self.formats = tuple(formats)
         self.format_aliases = dict(format_aliases or {})
         self.text_formats = frozenset(text_formats)
         self.source_formats = self.text_formats if source_formats is None else frozenset(source_formats)
-        self.headers = tuple(headers)
-        self.assembler = assembler
-        self.shader_map = shader_map
-        self.fields = tuple(fields)
+        self.headers, self.assembler = tuple(headers), assembler
+        self.fields, self.shader_map = tuple(fields), shader_map
         self.source_keys = tuple(source_keys)
         self.source_aliases = dict(source_aliases or {})
         self.default_source = tuple(default_source)
         self.suffixes = dict(suffixes) if suffixes is not None else {fmt: fmt for fmt in self.formats}
         self.aliases = tuple(aliases)
         self.languages = dict(languages or {})
-        self.compiler = compiler
+        self.compiler, self.build_extra = compiler, build_extra
         self.compiled_as = dict(compiled_as or {})
-        self.build_extra = build_extra
         self.preprocessed = frozenset(preprocessed)
         self.needs_arch = dict(needs_arch or {})
         self.architecture: Callable[[str, Binary], str] | None = _lazy(architecture) if isinstance(architecture, str) else architecture
         self.rank: Callable[[str, str], int | None] | None = _lazy(rank) if isinstance(rank, str) else rank
         self.has_grid = has_grid
-        self.pack = pack
-        self.unpack = unpack
+        self.pack, self.unpack = pack, unpack
 
     @property
     def install(self) -> str:

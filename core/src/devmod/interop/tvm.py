@@ -212,8 +212,7 @@ class TvmModule(StoredModule):
 
     def __init__(self, entry: Entry, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, place: str) -> None:
         super().__init__(entry, slices(wire), place)
-        self.tvm_kind = tvm_kind
-        self.tvm_bytes = tvm_bytes
+        self.tvm_kind, self.tvm_bytes = tvm_kind, tvm_bytes
 
 
 class ForeignModule(Module):
@@ -277,11 +276,6 @@ def _spec(kind: str) -> TargetSpec | None:
     return spec_of_loader(kind) if is_valid_name(kind) and kind != PROGRAM else None
 
 
-def _saved_format(spec: TargetSpec, module: Module) -> str:
-    """Return the format in a module's own bytes, which may be an alias. TVM's Vulkan runtime accepts any."""
-    return Reader(memoryview(b"".join(module.wire_parts())), f"the bytes of the {spec.kind} module", spec.kind).read_str()
-
-
 def _dump_parts(module: Module) -> list[Binary]:
     if isinstance(module, (TvmModule, ForeignModule)):
         return [module.tvm_bytes]
@@ -295,7 +289,9 @@ def _dump_parts(module: Module) -> list[Binary]:
     if payload is None:
         raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
     spec, fmt, fmap, code = payload
-    saved_format = _saved_format(spec, module) if spec.format_aliases else fmt
+    saved_format = fmt
+    if spec.format_aliases:  # the format in a module's own bytes may be one, and TVM's Vulkan runtime accepts any
+        saved_format = Reader(memoryview(b"".join(module.wire_parts())), f"the bytes of the {spec.kind} module", spec.kind).read_str()
     return [*_tvm().module_parts(spec, fmt, saved_format, fmap, code)]
 
 
