@@ -202,7 +202,7 @@ def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, 
     else:
         fmap = _functions(spec, kind, fmt, data, opaque)
     if spec.shader_map and code is data:
-        code = dict.fromkeys(fmap, data)
+        code = dict.fromkeys(fmap, spec.unpack(data) if spec.unpack is not None else data)
     variant = spec.architecture(fmt, data) if spec.architecture is not None and not spec.shader_map else ""
     names = {}
     for name in fmap:  # a call would reach the first of two kernels with one name for one architecture
