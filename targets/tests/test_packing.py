@@ -272,7 +272,7 @@ def test_unpack_writes_into_its_folder_alone(tmp_path: Path, name: str) -> None:
     module = devmod.create_with_fallback("cuda", b"payload", "cubin", {})
     module.__dict__["_devmod_origin"] = devmod.Origin("cuda", sources={name: hashlib.sha256(b"payload").hexdigest()})
     devmod.save(module, tmp_path / "k.devmod")
-    with pytest.raises(devmod.FormatError, match=r"which cannot be written there|has no module with the name of its file"):
+    with pytest.raises(devmod.FormatError, match=r"which cannot be written there|has no files of `devmod pack`"):
         packing.unpack(tmp_path / "k.devmod", tmp_path / "out")
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["k.devmod", "out"]
 

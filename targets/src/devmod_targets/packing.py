@@ -264,7 +264,7 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
         for each in os.listdir(part):
             os.rename(os.path.join(part, each), os.path.join(folder, each))
     if not count:
-        raise FormatError(f"{os.fspath(path)!r} has no module with the name of its file, as `devmod pack` writes it")
+        raise FormatError(f"{os.fspath(path)!r} has no files of `devmod pack`. In Python, module.write_to_file writes any payload")
     return count
 
 
