@@ -26,17 +26,15 @@ _WORDS = (
 )
 _KEYWORDS = frozenset(_WORDS.split())
 #: The words that WGSL keeps for later versions. No device takes one as a name.
-_RESERVED_WORDS = """
-    NULL Self abstract active alignas alignof as asm asm_fragment async attribute auto await become cast catch class co_await co_return
-    co_yield coherent column_major common compile compile_fragment concept const_cast consteval constexpr constinit crate debugger
-    decltype delete demote demote_to_helper do dynamic_cast enum explicit export extends extern external fallthrough filter final finally
-    friend from fxgroup get goto groupshared highp impl implements import inline instanceof interface layout lowp macro macro_rules match
-    mediump meta mod module move mut mutable namespace new nil noexcept noinline nointerpolation non_coherent noncoherent noperspective
-    null nullptr of operator package packoffset pass patch pixelfragment precise precision premerge priv protected pub public readonly ref
-    regardless register reinterpret_cast require resource restrict self set shared sizeof smooth snorm static static_assert static_cast
-    std subroutine super target template this thread_local throw trait try type typedef typeid typename typeof union unless unorm unsafe
-    unsized use using varying virtual volatile wgsl where with writeonly yield
-"""
+_RESERVED_WORDS = """NULL Self abstract active alignas alignof as asm asm_fragment async attribute auto await become cast catch class
+    co_await co_return co_yield coherent column_major common compile compile_fragment concept const_cast consteval constexpr constinit
+    crate debugger decltype delete demote demote_to_helper do dynamic_cast enum explicit export extends extern external fallthrough filter
+    final finally friend from fxgroup get goto groupshared highp impl implements import inline instanceof interface layout lowp macro
+    macro_rules match mediump meta mod module move mut mutable namespace new nil noexcept noinline nointerpolation non_coherent
+    noncoherent noperspective null nullptr of operator package packoffset pass patch pixelfragment precise precision premerge priv
+    protected pub public readonly ref regardless register reinterpret_cast require resource restrict self set shared sizeof smooth snorm
+    static static_assert static_cast std subroutine super target template this thread_local throw trait try type typedef typeid typename
+    typeof union unless unorm unsafe unsized use using varying virtual volatile wgsl where with writeonly yield"""
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 #: Attributes whose arguments are words, not expressions.
 _WORD_ATTRIBUTES = ("builtin", "interpolate", "diagnostic")
