@@ -78,6 +78,10 @@ def test_each_device_has_its_architecture() -> None:
     assert "Invalid value for '--arch': '9.0' is no architecture such as sm_90" in simulate("true", options=("--arch", "9.0"), code=2)
 
 
+def test_an_unknown_option_is_no_command() -> None:
+    assert simulate("true", options=("--sanitze",), code=2).endswith("Error: No such option '--sanitze'.\n")
+
+
 def test_the_command_takes_the_place_of_the_process() -> None:
     """So its exit code and the signals are those of the command."""
     assert simulate("sh", "-c", "exit 7", code=7) == ""

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ import devmod
 from devmod._cli import main
 from devmod._plugins import discovery, registry
 from devmod.testing import assert_kernel
+from devmod_opencl import _pocl
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "symptoms.md"
 ROWS = re.findall(r"^\| `(.+)` \| .+? \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
@@ -135,6 +137,17 @@ def failing_driver() -> object:
         return devmod.devices()
     finally:
         devmod.register("devmod.device", "failing", None, replace=True)
+
+
+def unknown_processor() -> object:
+    """PoCL describes a processor that its LLVM does not know as a generic one."""
+    if sys.platform != "linux" or os.uname().machine != "x86_64":
+        pytest.skip("the name of the processor is only repaired on Linux and x86-64")
+    version = "pthread-x86_64-unknown-linux-gnu-generic"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(_pocl.VARIABLE, raising=False)
+        patch.setattr(_pocl, "_name_pointer", lambda record: 1)
+        _pocl.name_processor(SimpleNamespace(name="cpu", platform=SimpleNamespace(name=_pocl.POCL), version=version, int_ptr=0))
 
 
 def too_old() -> object:
@@ -259,6 +272,7 @@ CASES: dict[str, Callable[[], object]] = {
     "editable": editable,
     "unreadable": unreadable,
     "failing driver": failing_driver,
+    "unknown processor": unknown_processor,
     "no bundle": lambda: file(lambda data: b"PK\3\4" + data),
     "cut short": lambda: file(lambda data: data[:60]),
     "damaged": lambda: file(lambda data: data.replace(b"scale(__global", b"scale( _global")),

@@ -249,6 +249,16 @@ def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (code, json.loads(out)) == (0, {"device": "cuda:sm_80", "functions": {"f": [found]}})
 
 
+def test_the_command_shows_each_device_that_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.devmod"
+    devmod.save(ptx("sm_80"), file)
+    devices = ["--device", "cuda:sm_75", "--device", "cuda:sm_80"]
+    code, out, _ = run(capsys, file, *devices)
+    assert (code, [line for line in out.splitlines() if line.startswith("f ")]) == (1, ["f on cuda:sm_75:", "f on cuda:sm_80:"])
+    code, out, _ = run(capsys, file, *devices, "--json")
+    assert (code, [each["device"] for each in json.loads(out)]) == (1, ["cuda:sm_75", "cuda:sm_80"])
+
+
 def test_the_command_reports_errors_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "k.devmod"
     devmod.save(devmod.create_with_fallback("opencl", b"k", "cl", {"f": INFO}), file)

@@ -241,6 +241,8 @@ def test_arguments_for_other_languages_are_refused(target: str, options: dict[st
         ("@compute @workgroup_size(1) fn k() { 1abc = 2; }", "1:38: '1abc' is neither a valid number nor a valid name"),
         ("@compute @workgroup_size(1) fn k() { ", "1:38: expected '}', got the end of the source"),
         ("@compute @workgroup_size(1) fn k() { let __a = 1; }", "1:42: '__a' is not a valid name: a name cannot be '_' or begin with '__'"),
+        ("@compute @workgroup_size(1) fn smooth() {}", "1:32: 'smooth' is not a valid name: WGSL reserves the word. Choose another name"),
+        ("struct S { type: u32 }", "1:12: 'type' is not a valid name: WGSL reserves the word. Choose another name"),
         (
             "@group(0) @binding(0) var<storage> x: array<f32, 4611686018427387904>; @compute @workgroup_size(1) fn k() { _ = x[0]; }",
             "1:39: the array has 18446744073709551616 bytes; expected at most 4611686018427387904",

@@ -114,6 +114,8 @@ def command(arch: str, devices: int, sanitize: str | None, program: tuple[str, .
     memory model: a clean run is no proof.
     """
     checks = check_names([sanitize]) if sanitize is not None else ""
+    if program[0].startswith("-"):
+        raise click.NoSuchOption(program[0])
     os.environ.update(environment(arch, devices, checks))
     if checks:
         click.get_current_context().exit(_run(program))

@@ -202,7 +202,7 @@ def _module(file: PayloadFile, data: bytes, opaque: bool, taken: set[tuple[str, 
     else:
         fmap = _functions(spec, kind, fmt, data, opaque)
     if spec.shader_map and code is data:
-        code = dict.fromkeys(fmap, data)
+        code = dict.fromkeys(fmap, spec.unpack(data) if spec.unpack is not None else data)
     variant = spec.architecture(fmt, data) if spec.architecture is not None and not spec.shader_map else ""
     names = {}
     for name in fmap:  # a call would reach the first of two kernels with one name for one architecture
@@ -264,7 +264,7 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> int:
         for each in os.listdir(part):
             os.rename(os.path.join(part, each), os.path.join(folder, each))
     if not count:
-        raise FormatError(f"{os.fspath(path)!r} has no module with the name of its file, as `devmod pack` writes it")
+        raise FormatError(f"{os.fspath(path)!r} has no files of `devmod pack`. In Python, module.write_to_file writes any payload")
     return count
 
 

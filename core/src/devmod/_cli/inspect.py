@@ -56,8 +56,8 @@ Exit status:
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("functions", nargs=-1, metavar="[FUNCTION]...", shell_complete=complete_function)
 @click.option("--here", is_flag=True, help="Show which candidate of each function a call gets on this machine, and why not the others.")
-@click.option("--device", metavar="KIND[:NUMBER|:ARCH]", shell_complete=complete_kind("devmod.targets"),
-              help="The same for a device of this machine, or for another one's kind and architecture.")  # fmt: skip
+@click.option("--device", "devices", multiple=True, metavar="KIND[:NUMBER|:ARCH]", shell_complete=complete_kind("devmod.targets"),
+              help="The same for a device of this machine, or for another one's kind and architecture. It may be repeated.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--verify", is_flag=True,
               help="Read every payload, compare it with its digest in the index, and check the launch tags and the programs.")  # fmt: skip
@@ -70,7 +70,7 @@ def command(
     file: str,
     functions: tuple[str, ...],
     here: bool,
-    device: str | None,
+    devices: tuple[str, ...],
     as_json: bool,
     verify: bool,
     lengths: str | None,
@@ -85,13 +85,13 @@ def command(
     With --here or --device, show for each FUNCTION, or for all, the candidate that a call gets, the others that fit, and why each
     other one is refused. The drivers list their devices, unless --device describes one; no payload is loaded or compiled.
     """
-    if here or device is not None:
-        if here and device is not None:
+    if here or devices:
+        if here and devices:
             raise click.UsageError("expected --here or --device, got both")
         if verify or source:
             option, other = "--verify" if verify else "--source", "--here" if here else "--device"
             raise click.UsageError(f"{option} shows the modules of FILE, and {other} what runs. Give one of them")
-        _show_choice(context, file, functions, device, as_json)
+        _show_choice(context, file, functions, devices, as_json)
         return
     if lengths is not None:
         _show_temporaries(file, functions, lengths, as_json)
@@ -122,20 +122,21 @@ def command(
     _print_missing(description)
 
 
-def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], device: str | None, as_json: bool) -> None:
+def _show_choice(context: click.Context, file: str, functions: tuple[str, ...], devices: tuple[str, ...], as_json: bool) -> None:
     """Show the candidates of functions, or of all. The exit status is 1 if one of the functions has none that can run."""
     from devmod import Explanation, explain
 
     quiet_drivers()
     with plugins_at_work(), shared_scan():
         module = open_file(file)[1]
-        parts = [explain(module, name, device) for name in functions or (None,)]
-    explanation = Explanation(parts[0].device, {name: found for each in parts for name, found in each.functions.items()})
+        found = [[explain(module, name, device) for name in functions or (None,)] for device in devices or (None,)]
+    explanations = [Explanation(parts[0].device, {k: v for each in parts for k, v in each.functions.items()}) for parts in found]
     if as_json:
-        print_json(explanation.to_dict())
+        documents = [each.to_dict() for each in explanations]
+        print_json(documents if len(devices) > 1 else documents[0])
     else:
-        echo_all(str(explanation).splitlines() or ["The file has no functions."])
-    if any(explanation.best(name) is None for name in explanation.functions):
+        echo_all("\n".join(map(str, explanations)).splitlines() or ["The file has no functions."])
+    if any(each.best(name) is None for each in explanations for name in each.functions):
         if not as_json:
             echo("A function without a candidate that can run there is an error: the exit status is 1.")
         context.exit(1)

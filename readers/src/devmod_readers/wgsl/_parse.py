@@ -25,6 +25,17 @@ _WORDS = (
     "requires return struct switch true var while"
 )
 _KEYWORDS = frozenset(_WORDS.split())
+#: The words that WGSL keeps for later versions. No device takes one as a name.
+_RESERVED_WORDS = """NULL Self abstract active alignas alignof as asm asm_fragment async attribute auto await become cast catch class
+    co_await co_return co_yield coherent column_major common compile compile_fragment concept const_cast consteval constexpr constinit
+    crate debugger decltype delete demote demote_to_helper do dynamic_cast enum explicit export extends extern external fallthrough filter
+    final finally friend from fxgroup get goto groupshared highp impl implements import inline instanceof interface layout lowp macro
+    macro_rules match mediump meta mod module move mut mutable namespace new nil noexcept noinline nointerpolation non_coherent
+    noncoherent noperspective null nullptr of operator package packoffset pass patch pixelfragment precise precision premerge priv
+    protected pub public readonly ref regardless register reinterpret_cast require resource restrict self set shared sizeof smooth snorm
+    static static_assert static_cast std subroutine super target template this thread_local throw trait try type typedef typeid typename
+    typeof union unless unorm unsafe unsized use using varying virtual volatile wgsl where with writeonly yield"""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
 #: Attributes whose arguments are words, not expressions.
 _WORD_ATTRIBUTES = ("builtin", "interpolate", "diagnostic")
 
@@ -142,6 +153,8 @@ class _Parser:
             self._fail(description)
         if token.text == "_" or token.text.startswith("__"):
             raise self._source.error(token.at, f"{token.text!r} is not a valid name: a name cannot be '_' or begin with '__'")
+        if token.text in _RESERVED:
+            raise self._source.error(token.at, f"{token.text!r} is not a valid name: WGSL reserves the word. Choose another name")
         return self._advance()
 
     def _fail(self, expected: str, hint: str = "") -> NoReturn:
