@@ -118,8 +118,8 @@ docs: setup  ## build the pages of docs/ into build/docs; any warning fails
 wheels: setup  ## build all wheels into build/wheels, and print the command that installs them
 	@$(BIN)/python tools/wheels.py
 
-release: setup  ## build every sdist and wheel into build/release/dist, check them, install them in empty environments, print what to type
-	@$(BIN)/python tools/release.py
+release: setup  ## build every sdist and wheel into build/release/dist, check them, install them in empty environments, print what to type (REPOSITORY=https://… for the links)
+	@REPOSITORY=$(REPOSITORY) $(BIN)/python tools/release.py
 
 clean:  ## remove .venv, build/ and the caches of the tools
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -85,3 +85,14 @@ def test_the_released_distributions_are_all_but_the_examples() -> None:
     examples = {path for path in distributions() if path.is_relative_to(ROOT / "examples")}
     assert set(folders()) == set(distributions()) - examples
     assert TVM not in folders()  # it is built where TVM is installed
+
+
+def test_a_readme_on_an_index_has_the_addresses_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    import release
+
+    monkeypatch.setattr(release, "REPOSITORY", "https://host/me/devmod")
+    text = "[a](../../docs/a.md#part) ![b](images/b.svg) [c](https://c.org/x) [d](#d) [e](../LICENSE)"
+    assert release.with_links(text, "plugins/devmod-x", "0.1.0") == (
+        "[a](https://host/me/devmod/blob/v0.1.0/docs/a.md#part) ![b](https://host/me/devmod/raw/v0.1.0/plugins/devmod-x/images/b.svg) "
+        "[c](https://c.org/x) [d](#d) [e](https://host/me/devmod/blob/v0.1.0/plugins/LICENSE)"
+    )

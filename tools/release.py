@@ -3,6 +3,7 @@
     python tools/release.py             `make release` runs it
     python tools/release.py --set X     write version X wherever the tree names its version, and end
 
+REPOSITORY is the address of the repository, without which the links of the READMEs lead nowhere on an index.
 Publishing is a person's act. What is built is in build/release/dist: give that folder to the index.
 """
 
@@ -26,6 +27,10 @@ from wheels import TVM, WITH_TVM, build_into
 
 OUT = ROOT / "build" / "release"
 DIST = OUT / "dist"
+TREE = OUT / "tree"
+REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")
+#: A link to a file of the repository, or a picture of it.
+_LINK = re.compile(r"(!?)(\[[^\]]*\])\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 #: An index takes 100 MB; a wheel of devmod that has more than this has a file that nobody wanted.
 LARGEST = 4_000_000
 #: Files that a distribution must not have.
@@ -59,12 +64,40 @@ def set_version(old: str, new: str) -> None:
             print(f"  {name}")
 
 
-def build() -> list[Path]:
+def copy_tree(version: str) -> list[Path]:
+    """Copy the files of the repository, name it in them, and return the folders of the distributions there."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        target = TREE / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    found = [TREE / each.relative_to(ROOT) for each in (*folders(), *([TVM] if python_of(WITH_TVM).exists() else []))]
+    for folder in found if REPOSITORY else []:
+        readme, project = folder / "README.md", folder / "pyproject.toml"
+        place = folder.relative_to(TREE).as_posix()
+        readme.write_text(with_links(readme.read_text(encoding="utf-8"), place, version), encoding="utf-8")
+        urls = {"Source": "", "Documentation": f"/blob/v{version}/docs/index.md", "Changelog": f"/blob/v{version}/CHANGELOG.md"}
+        lines = "".join(f'{name} = "{REPOSITORY}{path}"\n' for name, path in urls.items())
+        project.write_text(f"{project.read_text(encoding='utf-8')}\n[project.urls]\n{lines}", encoding="utf-8")
+    return found
+
+
+def with_links(text: str, folder: str, version: str) -> str:
+    """Return the text of a README in a folder of the repository, with the addresses of the files that it names."""
+
+    def address(match: re.Match[str]) -> str:
+        picture, words, path, part = match.groups()
+        form = "raw" if picture else "blob"
+        return f"{picture}{words}({REPOSITORY}/{form}/v{version}/{os.path.normpath(os.path.join(folder, path))}{part or ''})"
+
+    return _LINK.sub(address, text)
+
+
+def build(version: str) -> list[Path]:
     """Build the sdist and the wheel of each distribution, and return them. Each wheel is built from its sdist, as an index's users may."""
     shutil.rmtree(OUT, ignore_errors=True)
     DIST.mkdir(parents=True)
-    with_tvm = python_of(WITH_TVM)
-    sources = build_into(sys.executable, DIST, [*folders(), *([TVM] if with_tvm.exists() else [])], "sdist")
+    sources = build_into(sys.executable, DIST, copy_tree(version), "sdist")
     unpacked = OUT / "sdists"
     for each in sources:
         with tarfile.open(each) as archive:
@@ -72,7 +105,7 @@ def build() -> list[Path]:
     tvm = sorted(unpacked.glob("devmod_tvm-*"))
     build_into(sys.executable, DIST, sorted({*unpacked.iterdir()}.difference(tvm)), "wheel")
     if tvm:
-        build_into(str(with_tvm), DIST, tvm, "wheel")
+        build_into(str(python_of(WITH_TVM)), DIST, tvm, "wheel")
     else:
         print("  without devmod-tvm, which needs TVM's headers: run make frameworks first")
     return sorted(DIST.iterdir())
@@ -203,11 +236,13 @@ def main() -> None:
         set_version(version, sys.argv[2])
         return
     print(f"devmod {version}: building into {DIST.relative_to(ROOT)}", flush=True)
-    check(build(), version)
+    check(build(version), version)
     print("installing from this folder", flush=True)
     install_all(version)
     print("the README", flush=True)
     readme_example()
+    if not REPOSITORY:
+        print("\nNot named: the repository. The links of the READMEs are relative; an index needs make release REPOSITORY=https://…")
     if "dev" in version:
         print(f"\nAll passed. {version} is a development version: first run python tools/release.py --set VERSION, and write CHANGELOG.md.")
     print(f"\nTo release {version}, with which .github/workflows/release.yml builds again and publishes:")
