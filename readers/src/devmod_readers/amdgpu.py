@@ -176,11 +176,10 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
     if len(code) < 64 or bytes(code[:6]) != b"\x7fELF\x02\x01":
         raise _damaged("it does not begin with the header of a 64-bit ELF file")
     try:
-        tables = ElfFile(code)
-        sections = tables.sections() if tables.section_count else None
+        sections = [*ElfFile(code).sections()]
     except ValueError:
-        sections = None
-    if sections is None:
+        sections = []
+    if not sections:
         raise _damaged("its section headers end outside the file")
     total = 0
     for _, kind, offset, size, *_ in sections:
