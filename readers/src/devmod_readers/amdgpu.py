@@ -43,17 +43,13 @@ class ArgumentPlace(NamedTuple):
     offset, size
         Its first byte and its size in bytes.
     kind
-        AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden one such as "hidden_block_count_x".
+        AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden one such as "hidden_block_count_x", which
+        the driver passes in place of the caller.
     """
 
     offset: int
     size: int
     kind: str
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether the driver passes the argument in place of the caller."""
-        return self.kind.startswith("hidden_")
 
 
 class CodeObjectKernel(NamedTuple):
@@ -88,7 +84,7 @@ class CodeObjectKernel(NamedTuple):
     @property
     def visible_arguments(self) -> tuple[ArgumentPlace, ...]:
         """The arguments that a caller passes."""
-        return tuple(each for each in self.arguments if not each.is_hidden)
+        return tuple(each for each in self.arguments if not each.kind.startswith("hidden_"))
 
     @property
     def places(self) -> list[tuple[int, int]]:
