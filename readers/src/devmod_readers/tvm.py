@@ -231,9 +231,8 @@ def _strings(texts: Iterable[str]) -> bytes:
     return _integer(len(items)) + b"".join(map(_string, items))
 
 
-def _dtype(text_or_codes: str | tuple[int, int, int]) -> bytes:
-    code, bits, lanes = parse_dtype(text_or_codes) if isinstance(text_or_codes, str) else text_or_codes
-    return bytes((code, bits)) + _integer(lanes, 2)
+def _dtype(codes: tuple[int, int, int]) -> bytes:
+    return bytes(codes[:2]) + _integer(codes[2], 2)
 
 
 def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
@@ -241,7 +240,7 @@ def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
     parts = [_integer(len(fmap))]
     for key, info in fmap.items():
         parts += (_string(key), _string(info.name))
-        parts += (_integer(len(info.arg_types)), *map(_dtype, info.arg_types))
+        parts += (_integer(len(info.arg_types)), *map(_dtype, map(parse_dtype, info.arg_types)))
         parts.append(_strings(info.launch_param_tags))
         parts += (_integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
     return b"".join(parts)
