@@ -9,7 +9,7 @@ import pytest
 from work import assert_linear, work
 
 from devmod.errors import CompileError, FormatError
-from devmod_readers.spirv import read_module, reflect
+from devmod_readers.spirv import read_kernels, read_module, reflect
 from devmod_readers.wgsl import read_wgsl
 
 pytestmark = pytest.mark.once
@@ -132,6 +132,12 @@ def test_spirv_reads_a_shared_struct_once() -> None:
     found_by_entry = reflect(read_module(shared_block(members=2000, variables=15, entries=1000)), "k.spv", include_unused=False)
     assert {len(each.resources) for each in found_by_entry} == {15}
 
+    def nested_structs(count: int) -> Callable[[], object]:
+        structs = b"".join(instruction(30, 10 + n, 9 + n, 9 + n) for n in range(count))
+        head = struct.pack("<5I", 0x07230203, 0x00010300, 0, 1 << 24, 0) + instruction(15, 6, 1, 0x6B) + instruction(21, 9, 32, 0)
+        data = head + structs + instruction(33, 2, 3, 9 + count) + instruction(54, 3, 1, 0, 2) + instruction(56)
+        return lambda: read_kernels(read_module(data))
+
     def many_variables(count: int) -> Callable[[], object]:
         data = shared_block(members=count, variables=count, entries=1)
         return lambda: reflect(read_module(data), "k.spv", include_unused=False)
@@ -140,6 +146,7 @@ def test_spirv_reads_a_shared_struct_once() -> None:
         data = shared_block(members=count, variables=15, entries=count)
         return lambda: reflect(read_module(data), "k.spv", include_unused=False)
 
+    assert_linear(nested_structs, 30)
     assert_linear(many_variables, 100)
     assert_linear(many_entries, 100)
 

@@ -406,11 +406,12 @@ def read_wgsl(data: bytes) -> None:
 
 def read_spirv(data: bytes) -> None:
     """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
-    from devmod_readers.spirv import SpirvConstants, read_module, reflect
+    from devmod_readers.spirv import SpirvConstants, read_imports, read_kernels, read_module, reflect
 
     module = attempt(lambda: read_module(data))
     if module is None:
         return
+    attempt(lambda: (read_kernels(module), read_imports(module)))
     found: list[Any] = []
     for declared in (True, False):
         found += attempt(partial(reflect, module, "k.spv", include_unused=declared)) or []

@@ -244,10 +244,23 @@ def raw() -> list[bytes]:
     return [bytes([number]) + metadata()[number % 2] + b"\0" + payload for number, payload in enumerate(payloads * 2)]
 
 
+def _opencl_spirv() -> bytes:
+    """Return a module whose kernel takes values of nested structs, pointers, an image and a sampler."""
+    instructions = [
+        (15, 6, 1, 0x6B), (71, 40, 41, 0x66, 1), (39, 20, 7),
+        (19, 2), (21, 3, 32, 0), (22, 4, 64), (23, 5, 4, 3), (43, 3, 6, 2), (28, 7, 5, 6),
+        (30, 10, 20, 3), (30, 11, 10, 10, 7), (30, 12, 11, 11), (32, 20, 7, 10), (32, 21, 5, 4), (32, 22, 7, 12),
+        (25, 23, 2, 1, 0, 1, 0, 0, 0, 1), (26, 24), (33, 30, 2, 12, 21, 22, 23, 24, 5, 3),
+        (54, 2, 1, 0, 30), (56,), (54, 2, 40, 0, 30), (56,),
+    ]  # fmt: skip
+    packed = (struct.pack(f"<{len(each)}I", len(each) << 16 | each[0], *each[1:]) for each in instructions)
+    return struct.pack("<5I", 0x07230203, 0x00010200, 0, 64, 0) + b"".join(packed)
+
+
 @cache
 def spirv() -> list[bytes]:
-    """Return SPIR-V of the vectors and, if glslang is installed, of the examples."""
-    made = vectors("arch", ".spv")
+    """Return SPIR-V of the vectors, of an OpenCL kernel and, if glslang is installed, of the examples."""
+    made = [*vectors("arch", ".spv"), _opencl_spirv()]
     program = shutil.which("glslangValidator")
     if program:
         with tempfile.TemporaryDirectory() as folder:

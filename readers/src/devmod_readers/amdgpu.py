@@ -43,17 +43,13 @@ class ArgumentPlace(NamedTuple):
     offset, size
         Its first byte and its size in bytes.
     kind
-        AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden one such as "hidden_block_count_x".
+        AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden one such as "hidden_block_count_x", which
+        the driver passes in place of the caller.
     """
 
     offset: int
     size: int
     kind: str
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether the driver passes the argument in place of the caller."""
-        return self.kind.startswith("hidden_")
 
 
 class CodeObjectKernel(NamedTuple):
@@ -88,7 +84,7 @@ class CodeObjectKernel(NamedTuple):
     @property
     def visible_arguments(self) -> tuple[ArgumentPlace, ...]:
         """The arguments that a caller passes."""
-        return tuple(each for each in self.arguments if not each.is_hidden)
+        return tuple(each for each in self.arguments if not each.kind.startswith("hidden_"))
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -176,11 +172,10 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
     if len(code) < 64 or bytes(code[:6]) != b"\x7fELF\x02\x01":
         raise _damaged("it does not begin with the header of a 64-bit ELF file")
     try:
-        tables = ElfFile(code)
-        sections = tables.sections() if tables.section_count else None
+        sections = [*ElfFile(code).sections()]
     except ValueError:
-        sections = None
-    if sections is None:
+        sections = []
+    if not sections:
         raise _damaged("its section headers end outside the file")
     total = 0
     for _, kind, offset, size, *_ in sections:

@@ -45,26 +45,15 @@ class Segment(NamedTuple):
     size: int
 
 
-class _Layouts(NamedTuple):
-    """The layouts of a class and a byte order.
-
-    The header has the machine, the offsets of both tables, the size and the number of their entries, and the number of the section with the
-    names.
-    """
-
-    header: Struct
-    section: Struct
-    segment: Struct
-    symbol: Struct
-
-
+#: The layouts of a class: of the header, a section, a segment and a symbol. The header has the machine, the offsets of both tables, the
+#: size and the number of their entries, and the number of the section with the names.
 _FORMATS = {
-    1: ("18xH8xII6xHHHHH", "II8xIIII4xI", "III4xI4xI4x", "IIIBBH"),
-    2: ("18xH12xQQ6xHHHHH", "II16xQQII8xQ", "IIQQ8xQ16x", "IBBHQQ"),
+    1: ("18xH8xII6xHHHHH", "II8xIIII4xI", "III4xI4xI4x", "IIIBxH"),
+    2: ("18xH12xQQ6xHHHHH", "II16xQQII8xQ", "IIQQ8xQ16x", "IBxHQQ"),
 }
 #: By the two bytes of the header for the class and the byte order.
 _LAYOUTS = {
-    bytes((wide, order)): _Layouts(*(Struct(mark + each) for each in formats))
+    bytes((wide, order)): [Struct(mark + each) for each in formats]
     for wide, formats in _FORMATS.items()
     for order, mark in ((1, "<"), (2, ">"))
 }
@@ -96,26 +85,26 @@ class ElfFile:
     def __init__(self, code: bytes | bytearray | memoryview) -> None:
         self._view = view = memoryview(code).cast("B")
         form = bytes(view[4:6])
-        self._layouts = layouts = _LAYOUTS.get(form, _LAYOUTS[b"\2\1"])
-        if len(view) < layouts.header.size:
-            raise ValueError(f"it has {len(view)} bytes; an ELF header has {layouts.header.size}")
+        header, self._section, self._segment, self._symbol = _LAYOUTS.get(form, _LAYOUTS[b"\2\1"])
+        if len(view) < header.size:
+            raise ValueError(f"it has {len(view)} bytes; an ELF header has {header.size}")
         if form not in _LAYOUTS:
             raise ValueError(f"its class is {form[0]} and its byte order {form[1]}; expected 1 or 2")
         self._wide = form[0] == 2
-        self.machine, segments, sections, *rest, self._names = layouts.header.unpack_from(view)
+        self.machine, segments, sections, *rest, self._names = header.unpack_from(view)
         self._segments, self._sections = (segments, *rest[:2]), (sections, *rest[2:])
-        self.section_count, self.symbol_bytes = rest[3], layouts.symbol.size
+        self.section_count, self.symbol_bytes = rest[3], self._symbol.size
 
     def sections(self) -> Iterator[Section]:
         """Iterate over the sections."""
-        return self._layouts.section.iter_unpack(self._section_table())
+        return self._section.iter_unpack(self._section_table())
 
     def section(self, number: int) -> Section:
         """Return the section of a number. Raise ValueError if there is none."""
-        layout, table = self._layouts.section, self._section_table()
+        table = self._section_table()
         if number >= self.section_count:
             raise ValueError("its table of sections is outside of the file")
-        fields: Section = layout.unpack_from(table, layout.size * number)
+        fields: Section = self._section.unpack_from(table, self._section.size * number)
         return fields
 
     def names(self) -> memoryview:
@@ -133,24 +122,18 @@ class ElfFile:
 
     def segments(self) -> Iterator[Segment]:
         """Iterate over the segments."""
-        for fields in self._layouts.segment.iter_unpack(self._table("segments", self._layouts.segment, *self._segments)):
-            if self._wide:
-                yield Segment(*fields)
-            else:
-                kind, offset, address, size, flags = fields
-                yield Segment(kind, flags, offset, address, size)
+        found = self._segment.iter_unpack(self._table("segments", self._segment, *self._segments))
+        if self._wide:
+            return map(Segment._make, found)
+        return (Segment(kind, flags, offset, address, size) for kind, offset, address, size, flags in found)
 
     def symbols(self, table: memoryview) -> Iterator[Symbol]:
         """Iterate over the symbols in the contents of a section. A part of a symbol at the end is ignored."""
-        for fields in self._layouts.symbol.iter_unpack(table[: len(table) // self.symbol_bytes * self.symbol_bytes]):
-            if self._wide:
-                name, info, _, section, address, size = fields
-            else:
-                name, address, size, info, _, section = fields
-            yield name, info, section, address, size
+        found = self._symbol.iter_unpack(table[: len(table) // self.symbol_bytes * self.symbol_bytes])
+        return found if self._wide else ((name, info, section, address, size) for name, address, size, info, section in found)
 
     def _section_table(self) -> memoryview:
-        return self._table("sections", self._layouts.section, *self._sections)
+        return self._table("sections", self._section, *self._sections)
 
     def _table(self, title: str, layout: Struct, start: int, step: int, count: int) -> memoryview:
         if count and (step != layout.size or start + step * count > len(self._view)):

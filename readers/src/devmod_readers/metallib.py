@@ -9,7 +9,7 @@ a stranger, so each number is checked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devmod import Param
 from devmod.backend import PipelineConstant
@@ -115,35 +115,31 @@ def read_metallib(data: bytes) -> dict[str, ReflectedFunction]:
 
 
 def _function(name: str, nodes: list[tuple[int, _Table]]) -> ReflectedFunction:
-    arguments: list[tuple[bool, int, str, Param]] = []
-    constants = []
-    extra: dict[str, object] = {}
+    buffers = []
+    extra: dict[str, Any] = {}
     for kind, node in nodes:
         if kind == _MOST_THREADS:
             extra["max_total_threads_per_threadgroup"] = node.number(0)
         elif kind == _CONSTANT and (type_ := _SCALARS.get(node.text(0), "bfloat16")) != "bfloat16":
-            constants.append(PipelineConstant(node.text(1), type_, node.number(2)).to_dict())
+            extra.setdefault("constants", []).append(PipelineConstant(node.text(1), type_, node.number(2)).to_dict())
         elif kind == _BUFFER and node.number(3, default=1) == 1:
-            arguments.append(_argument(node))
+            buffers.append(node)
         elif _BUFFER <= kind < _FILLED:
             return ReflectedFunction(name, [""], [Param("", "scalar")])
-    if constants:
-        extra["constants"] = constants
-    arguments.sort(key=lambda each: each[:2])
-    return ReflectedFunction(name, [each[2] for each in arguments], [each[3] for each in arguments], extra=extra)
+    buffers.sort(key=lambda node: (node.number(5, 1, 1) == _THREADGROUP, node.number(2)))
+    params = [_param(node) for node in buffers]
+    return ReflectedFunction(name, [each.type if each.kind == "scalar" else "handle" for each in params], params, extra=extra)
 
 
-def _argument(node: _Table) -> tuple[bool, int, str, Param]:
-    """Return whether an argument is threadgroup memory, its index, its type, and its param."""
-    written, index, size, space, is_object = node.text(10), node.number(2), node.number(8), node.number(5, 1, 1), node.target(1) > 0
+def _param(node: _Table) -> Param:
+    written, name, index, size, is_object = node.text(10), node.text(11), node.number(2), node.number(8), node.target(1) > 0
     element = _TYPES.get(written) or (f"uint8x{size}" if size > 1 else "uint8")
     align = 0 if written in _TYPES else node.number(9)
-    if space == _CONSTANT_SPACE and is_object:
-        return False, index, element, Param(node.text(11), "scalar", element, at=index, align=align)
-    if space == _THREADGROUP:
-        return True, index, "handle", Param(node.text(11), "local", element, at=index, align=align)
+    kind = {_CONSTANT_SPACE: "scalar" if is_object else "buffer", _THREADGROUP: "local"}.get(node.number(5, 1, 1), "buffer")
+    if kind != "buffer":
+        return Param(name, kind, element, at=index, align=align)
     access = _ACCESS.get(node.number(4, 1), "rw")
-    return False, index, "handle", Param(node.text(11), "buffer", element, access, at=index, align=align, size=size if is_object else 0)
+    return Param(name, kind, element, access, at=index, align=align, size=size if is_object else 0)
 
 
 def _tags(data: bytes, at: int) -> tuple[dict[bytes, bytes], int]:

@@ -17,6 +17,7 @@ The images of a container of device code.
 from __future__ import annotations
 
 import os
+import re
 from struct import Struct, iter_unpack, unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -151,12 +152,11 @@ def _expand_all(name: str, view: memoryview, depth: int, limits: Limits) -> Iter
 
 
 def _expand_host(view: memoryview, depth: int, limits: Limits) -> Iterator[OffloadImage]:
-    empty = True
-    for section, data in device_sections(view):
-        empty = False
-        yield from _expand(section, data, depth + 1, limits)
-    if empty:
+    sections = [*device_sections(view)]
+    if not sections:
         raise FormatError("the host's ELF file has no device code: expected a section .nv_fatbin, .hip_fatbin or .llvm.offloading")
+    for section, data in sections:
+        yield from _expand(section, data, depth + 1, limits)
 
 
 # -- The sections of a host's ELF file (an object, a library or a program) in which compilers put device code.
@@ -218,6 +218,7 @@ def device_sections(view: memoryview) -> Iterator[tuple[str, memoryview]]:
 
 OFFLOAD_BINARY, BUNDLE, COMPRESSED = b"\x10\xff\x10\xad", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _MAX_ENTRIES, _MAX_STRINGS, _MAX_NAME = 4096, 64, 1024
+_NO_ZERO = re.compile(rb"[^\0]")
 #: The limit on the decompressed bytes for each byte of a compressed part.
 RATIO = 1024
 #: The limits on the decompressed bytes of a whole file: these, and so many for each byte; at most 1 GiB.
@@ -330,13 +331,8 @@ def _string(view: memoryview, start: int, what: str) -> str:
 
 def skip_zeros(view: memoryview, at: int) -> int:
     """Return the place of the next byte that is not zero, or the end."""
-    while at < len(view):
-        chunk = bytes(view[at : at + 4096])
-        rest = chunk.lstrip(b"\0")
-        if rest:
-            return at + len(chunk) - len(rest)
-        at += len(chunk)
-    return at
+    found = _NO_ZERO.search(view, at)
+    return found.start() if found is not None else len(view)
 
 
 # -- AMD's archives of code objects (``.kpack``), which ROCm's libraries have beside them in place of code inside them.

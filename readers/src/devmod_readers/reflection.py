@@ -377,8 +377,9 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
         if resource.kind == "uniform" and not resource.size:
             continue  # an empty block
         if resource.kind in ("image", "sampler", "combined"):
-            types += ["handle", "handle"] if resource.kind == "combined" else ["handle"]
-            params += _image_params(resource)
+            found = _image_params(resource)
+            types += ["handle"] * len(found)
+            params += found
         elif resource.kind != "uniform":
             types.append("handle")
             param = Param(resource.name, resource.kind, resource.type, resource.access, resource.at, resource.align, resource.size)
@@ -431,11 +432,9 @@ def _image_params(resource: Resource) -> list[Param]:
     image = Param(resource.name, "image", resource.type, resource.access, resource.at, format=resource.format, sample=resource.sample)
     if resource.kind == "image":
         return [image]
-    name = resource.name
-    if resource.kind == "combined" and name:
-        name += "_sampler"
-    sampler = Param(name, "sampler", at=resource.at)
-    return [image, sampler] if resource.kind == "combined" else [sampler]
+    if resource.kind == "sampler":
+        return [Param(resource.name, "sampler", at=resource.at)]
+    return [image, Param(resource.name and f"{resource.name}_sampler", "sampler", at=resource.at)]
 
 
 def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
@@ -449,11 +448,8 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         if other is resource:
             continue
         if not is_one_argument(other, resource):
-            hint = (
-                ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
-                if "$Global" in (other.name, resource.name)
-                else ""
-            )
+            is_global = "$Global" in (other.name, resource.name)
+            hint = ". '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer" if is_global else ""
             raise CompileError(
                 f"the {kind} function {shader.symbol!r} at {shader.location} has two variables at the binding {_shown_place(resource.at)}, "
                 f"{other.name!r} and {resource.name!r}, which cannot be one argument; give one of them another binding{hint}",

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from devmod import FunctionInfo
-from devmod.backend import WRITE_ACCESS_TAG, array_bytes, dtype_name, parse_dtype, tag_problem
+from devmod.backend import WRITE_ACCESS_TAG, Reader, array_bytes, dtype_name, parse_dtype, tag_problem
 from devmod.errors import FormatError, list_names, quote_name
 from devmod_readers.elf import symbol_bytes as symbol_bytes
 from devmod_readers.sources import OPTIONS_LINE
@@ -36,22 +36,10 @@ _CPU = 1
 _MAX_DIMENSIONS = 64
 
 
-class TvmReader:
-    """Reads TVM's values in sequence. Errors have ``field``, the name of the current field, and the offset."""
+class TvmReader(Reader):
+    """Reads TVM's values in sequence. Errors have ``field``, the name of the current field, and the offset, as those of msgpack."""
 
-    __slots__ = ("at", "data", "field", "kind", "subject")
-
-    def __init__(self, data: memoryview, subject: str, kind: str = "") -> None:
-        self.data = data
-        self.subject = subject
-        self.kind = kind
-        self.field = ""
-        self.at = 0
-
-    def error(self, problem: str, at: int | None = None) -> FormatError:
-        """Return a FormatError with the field and the offset."""
-        field = f"{self.field}: " if self.field else ""
-        return FormatError(f"{self.subject}: {field}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
+    __slots__ = ()
 
     def finish(self) -> None:
         """Raise FormatError if bytes follow the last field."""
@@ -64,18 +52,18 @@ class TvmReader:
         left = len(self.data) - self.at
         if size > left:
             raise self.error(f"expected {size} bytes, and {left} are left")
-        part = self.data[self.at : self.at + size]
+        part: memoryview = self.data[self.at : self.at + size]
         self.at += size
         return part
 
-    def read_int(self, size: int, *, signed: bool = False) -> int:
+    def read_number(self, size: int, *, signed: bool = False) -> int:
         """Read an integer of `size` bytes."""
         return int.from_bytes(self.read(size), "little", signed=signed)
 
     def read_count(self, smallest: int) -> int:
         """Read a count of items of at least `smallest` bytes each."""
         start = self.at
-        count = self.read_int(8)
+        count = self.read_number(8)
         left = len(self.data) - self.at
         if count * smallest > left:
             raise self.error(f"a count of {count}, and {left} bytes are left", start)
@@ -83,7 +71,7 @@ class TvmReader:
 
     def read_bytes(self) -> memoryview:
         """Read a length and that number of bytes."""
-        return self.read(self.read_int(8))
+        return self.read(self.read_number(8))
 
     def read_str(self) -> str:
         """Read a string."""
@@ -93,17 +81,9 @@ class TvmReader:
         except UnicodeDecodeError:
             raise self.error("a string is not UTF-8", start) from None
 
-    def read_key(self, previous: Mapping[str, object]) -> str:
-        """Read a key of a map. Raise FormatError if it is in `previous`, the entries before it."""
-        start = self.at
-        key = self.read_str()
-        if key in previous:
-            raise self.error(f"the key {quote_name(key)} is repeated", start)
-        return key
-
     def read_dtype(self) -> tuple[int, int, int]:
         """Read a data type."""
-        return self.read_int(1), self.read_int(1), self.read_int(2)
+        return self.read_number(1), self.read_number(1), self.read_number(2)
 
     # -- fields
 
@@ -121,7 +101,7 @@ class TvmReader:
             self.field = f"{path}, launch_param_tags"
             tags = [self.read_str() for _ in range(self.read_count(8))]
             self.field = f"{path}, arg_extra_tags"
-            fmap[key] = FunctionInfo(name, types, tags, [self.read_int(4, signed=True) for _ in range(self.read_count(4))])
+            fmap[key] = FunctionInfo(name, types, tags, [self.read_number(4, signed=True) for _ in range(self.read_count(4))])
         return fmap
 
     def read_shaders(self) -> dict[str, memoryview]:
@@ -165,20 +145,20 @@ class TvmReader:
 
     def _read_tensor(self) -> Tensor:
         start = self.at
-        magic, reserved = self.read_int(8), self.read_int(8)
+        magic, reserved = self.read_number(8), self.read_number(8)
         if magic != _TENSOR_MAGIC or reserved:
             raise self.error("a tensor does not begin with TVM's magic number and a zero", start)
-        device, _ = self.read_int(4, signed=True), self.read_int(4, signed=True)
+        device, _ = self.read_number(4, signed=True), self.read_number(4, signed=True)
         if device != _CPU:
             raise self.error(f"a tensor has the device type {device}, expected 1 (CPU)", start)
-        dimensions = self.read_int(4, signed=True)
+        dimensions = self.read_number(4, signed=True)
         if not 0 <= dimensions <= _MAX_DIMENSIONS:
             raise self.error(f"{dimensions} dimensions, expected 0 to {_MAX_DIMENSIONS}", start)
         dtype = self.read_dtype()
-        shape = [self.read_int(8, signed=True) for _ in range(dimensions)]
+        shape = [self.read_number(8, signed=True) for _ in range(dimensions)]
         if any(length < 0 for length in shape):
             raise self.error(f"the shape {tuple(shape)} has a negative length", start)
-        size = self.read_int(8)
+        size = self.read_number(8)
         if size != array_bytes(dtype, shape):
             raise self.error(
                 f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}", start
@@ -251,9 +231,8 @@ def _strings(texts: Iterable[str]) -> bytes:
     return _integer(len(items)) + b"".join(map(_string, items))
 
 
-def _dtype(text_or_codes: str | tuple[int, int, int]) -> bytes:
-    code, bits, lanes = parse_dtype(text_or_codes) if isinstance(text_or_codes, str) else text_or_codes
-    return bytes((code, bits)) + _integer(lanes, 2)
+def _dtype(codes: tuple[int, int, int]) -> bytes:
+    return bytes(codes[:2]) + _integer(codes[2], 2)
 
 
 def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
@@ -261,7 +240,7 @@ def _fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
     parts = [_integer(len(fmap))]
     for key, info in fmap.items():
         parts += (_string(key), _string(info.name))
-        parts += (_integer(len(info.arg_types)), *map(_dtype, info.arg_types))
+        parts += (_integer(len(info.arg_types)), *map(_dtype, map(parse_dtype, info.arg_types)))
         parts.append(_strings(info.launch_param_tags))
         parts += (_integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
     return b"".join(parts)

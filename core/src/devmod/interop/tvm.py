@@ -112,7 +112,7 @@ def load_imports(data: Buffer) -> Module:
 def _load_imports(data: memoryview, subject: str) -> Module:
     values = _tvm().TvmReader(data, subject)
     values.field = "length"
-    size = values.read_int(8)
+    size = values.read_number(8)
     if size != len(data) - 8:
         raise values.error(f"expected {size} more bytes, got {len(data) - 8}", 0)
     rows, children = _read_rows(values)
@@ -141,9 +141,9 @@ def _load_imports(data: memoryview, subject: str) -> Module:
 def _read_rows(values: TvmReader) -> tuple[list[int], list[int]]:
     values.field = "row pointers"
     start = values.at
-    rows = [values.read_int(8) for _ in range(values.read_count(8))]
+    rows = [values.read_number(8) for _ in range(values.read_count(8))]
     values.field = "children"
-    children = [values.read_int(8) for _ in range(values.read_count(8))]
+    children = [values.read_number(8) for _ in range(values.read_count(8))]
     if len(rows) < 2:
         raise values.error("there is no module", start)
     if rows[0] != 0 or rows[-1] != len(children) or any(low > high for low, high in pairwise(rows)):

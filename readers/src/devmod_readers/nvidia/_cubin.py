@@ -15,15 +15,17 @@ Sections of functions of the device have none of these. The symbol of a kernel h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import Struct, unpack_from
+from math import prod
+from struct import Struct
 
 from devmod.errors import FormatError
 from devmod_readers.elf import ElfFile
-from devmod_readers.nvidia._entry import Dims, KernelEntry, ParamPlace
+from devmod_readers.nvidia._entry import KernelEntry, ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
+    from typing import Any
 
     from devmod.backend import Binary
 
@@ -40,11 +42,13 @@ _SHARED, _RESERVED = b".nv.shared.", "reserved.0"
 _SYMBOL, _KERNEL = Struct("<4xHH16x"), 0x1002
 _PARAM, _PARAM_V2, _PARAM_BYTES, _PARAM_BANK = 0x17, 0x45, 0x19, 0x0A
 _MAX_BLOCK, _BLOCK, _CLUSTER, _MAX_CLUSTER, _EXPLICIT, _CLUSTER_GRID = 0x05, 0x10, 0x3D, 0x3F, 0x3E, 0x5B
-#: The sizes of the values that are read.
-_VALUE_SIZES = {_PARAM: 12, _PARAM_V2: 12, _PARAM_BANK: 8, _MAX_BLOCK: 12, _BLOCK: 12, _CLUSTER: 12, _MAX_CLUSTER: 4, _PARAM_BYTES: 2}
 _REFERENCE = 0xFFFF
 #: The head of an attribute, whose u16 is the size of its value in the form 4; and a parameter.
 _ATTRIBUTE, _SIZED, _PLACE = Struct("<BBH"), 4, Struct("<4xHHI")
+#: The values that are read. Others are flags.
+_VALUES = {_PARAM: _PLACE, _PARAM_V2: _PLACE, _PARAM_BANK: Struct("<6xH"), _PARAM_BYTES: Struct("<H"), _MAX_CLUSTER: Struct("<I")}
+_VALUES |= dict.fromkeys((_MAX_BLOCK, _BLOCK, _CLUSTER), Struct("<III"))
+_FLAG = Struct("")
 
 
 def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, KernelEntry]:
@@ -183,9 +187,8 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
 
 def _kernel(name: str, contents: bytes) -> KernelEntry:
     places: dict[int, ParamPlace] = {}
-    dims: dict[int, Dims] = {}
-    flags: set[int] = set()
-    param_bytes = max_cluster = at = 0
+    values: dict[int, tuple[Any, ...]] = {}
+    at = 0
     while at + 4 <= len(contents):
         form, number, word = _ATTRIBUTE.unpack_from(contents, at)
         start, size = at + 2, 2
@@ -195,27 +198,22 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
             at += word
         if at > len(contents):
             raise error(f"the attribute {number:#x} is outside of its section")
-        if size < _VALUE_SIZES.get(number, 0):
-            raise error(f"the attribute {number:#x} of the kernel {name!r} has {size} bytes; expected {_VALUE_SIZES[number]}")
-        if number in (_PARAM, _PARAM_V2):
-            ordinal, offset, word = _PLACE.unpack_from(contents, start)
+        layout = _VALUES.get(number, _FLAG)
+        if size < layout.size:
+            raise error(f"the attribute {number:#x} of the kernel {name!r} has {size} bytes; expected {layout.size}")
+        value = layout.unpack_from(contents, start)
+        if layout is _PLACE:
+            ordinal, offset, word = value
             size = word >> 18 if number == _PARAM else word & 0xFFFF
             if ordinal in places:
                 raise error(f"the kernel {name!r} has two parameters of the number {ordinal}")
             places[ordinal] = ParamPlace(offset, size) if offset != _REFERENCE else ParamPlace(0, 0)
-        elif number == _PARAM_BYTES:
-            (param_bytes,) = unpack_from("<H", contents, start)
-        elif number == _PARAM_BANK:
-            (param_bytes,) = unpack_from("<6xH", contents, start)
-        elif number in (_MAX_BLOCK, _BLOCK, _CLUSTER):
-            dims[number] = unpack_from("<III", contents, start)
-        elif number == _MAX_CLUSTER:
-            (max_cluster,) = unpack_from("<I", contents, start)
         else:
-            flags.add(number)
+            values[_PARAM_BYTES if number == _PARAM_BANK else number] = value
     if sorted(places) != list(range(len(places))):
         raise error(f"the kernel {name!r} has {len(places)} parameters, and their numbers are not 0 to {len(places) - 1}")
     params = tuple(places[ordinal] for ordinal in range(len(places)))
+    param_bytes = values.get(_PARAM_BYTES, (0,))[0]
     end = 0
     for param in params:
         if param.size and param.offset < end:
@@ -223,16 +221,15 @@ def _kernel(name: str, contents: bytes) -> KernelEntry:
         end = max(end, param.offset + param.size)
     if end > param_bytes:
         raise error(f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {param_bytes} bytes of parameters")
-    limit = dims.get(_MAX_BLOCK, (0, 0, 0))
     return KernelEntry(
         name,
         params if params or not param_bytes else None,
-        dims.get(_BLOCK),
-        limit[0] * limit[1] * limit[2],
-        dims.get(_CLUSTER),
-        max_cluster,
-        _EXPLICIT in flags,
-        _CLUSTER_GRID in flags,
+        values.get(_BLOCK),
+        prod(values.get(_MAX_BLOCK, (0,))),
+        values.get(_CLUSTER),
+        values.get(_MAX_CLUSTER, (0,))[0],
+        _EXPLICIT in values,
+        _CLUSTER_GRID in values,
     )
 
 

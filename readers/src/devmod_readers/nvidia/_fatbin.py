@@ -123,16 +123,14 @@ def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:
     """Return a member and the position of the next one."""
     if at + _MEMBER > end:
         raise _error(f"the header of a member at byte {at} is incomplete")
-    kind, _, head, size, compressed = unpack_from("<HHIQI", view, at)
-    (number,), (flags,), (plain,) = unpack_from("<I", view, at + 28), unpack_from("<Q", view, at + 40), unpack_from("<Q", view, at + 56)
+    kind, head, size, compressed, number, flags, plain = unpack_from("<H2xIQI8xI8xQ8xQ", view, at)
     start = at + head
     if head < _MEMBER or start + size > end or compressed > size:
         raise _error(f"the member at byte {at} is outside of its fatbin")
     compression = "lz4" if flags & _LZ4 else "zstd" if flags & _ZSTD else ""
     stored = view[start : start + (compressed if compression else size)]
     length = plain if compression else size
-    ratio = _RATIOS[compression]
-    if length > min(_MAX_BYTES, ratio * max(len(stored), 1)):
+    if length > min(_MAX_BYTES, _RATIOS[compression] * max(len(stored), 1)):
         raise _error(f"the member at byte {at} has {length} bytes after decompression of {len(stored)}, which is over the limit")
     letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
     name = _KINDS.get(kind, f"type{kind}")

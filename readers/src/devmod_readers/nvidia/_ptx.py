@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from math import prod
 
 from devmod.errors import FormatError
 from devmod_readers.nvidia._entry import Dims, KernelEntry, ParamPlace
@@ -153,10 +154,9 @@ def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool,
             raise fail(f"the invalid parameter {_short(piece)!r}")
         if param.size:
             offset = -(-offset // param.align) * param.align
-            params.append(ParamPlace(offset, param.size, param.align, param.type, param.is_pointer))
+            param = param._replace(offset=offset)
             offset += param.size
-        else:
-            params.append(param)
+        params.append(param)
         if offset > _MAX_BYTES:
             raise fail(f"more than {_MAX_BYTES} bytes of parameters")
     values: dict[str, tuple[int, ...]] = {}
@@ -171,12 +171,11 @@ def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool,
             values[key] = tuple(number for number in numbers if number is not None)
         else:
             values[key] = ()
-    limit = _dims(values.get("maxntid"))
     return KernelEntry(
         name,
         tuple(params),
         _dims(values.get("reqntid")),
-        limit[0] * limit[1] * limit[2] if limit is not None else 0,
+        prod(values.get("maxntid", (0,))),
         _dims(values.get("reqnctapercluster")),
         values.get("maxclusterrank", (0,))[0],
         "explicitcluster" in values,
@@ -216,12 +215,8 @@ def _param(text: str) -> ParamPlace | None:
 def _number(text: str) -> int | None:
     """Return the value of an integer in hexadecimal, binary, octal or decimal; None for other text."""
     match = _NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    for digits, base in zip(match.groups(), (16, 2, 8, 10), strict=True):
-        if digits:
-            return int(digits, base)
-    return None
+    found = zip(match.groups(), (16, 2, 8, 10), strict=True) if match is not None else ()
+    return next((int(digits, base) for digits, base in found if digits), None)
 
 
 def _dims(values: tuple[int, ...] | None) -> Dims | None:

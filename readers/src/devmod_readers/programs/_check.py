@@ -118,7 +118,7 @@ def _check_declarations(program: Program) -> set[str]:
     _check_identifier(program.name)
     if not program.steps:
         raise _Problem("it has no steps")
-    names = {each.name for each in program.scalars if _is_integer(each)}
+    names = {each.name for each in program.scalars if each.is_integer}
     for each in program.declared.values():
         _check_identifier(each.name)
         if isinstance(each, Sampler):
@@ -199,10 +199,6 @@ def _type_of(name: str, argument: str) -> tuple[int, int, int]:
         return parse_dtype(name)
     except FormatError as error:
         raise _Problem(f"{quote_name(argument)}: {error}", argument) from None
-
-
-def _is_integer(scalar: Scalar) -> bool:
-    return "int" in scalar.type
 
 
 def _check_bound(program: Program, names: Collection[str], expressions: Sequence[Any], where: str, argument: str = "") -> None:

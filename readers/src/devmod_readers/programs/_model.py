@@ -75,7 +75,7 @@ class Scalar(NamedTuple):
     @property
     def is_integer(self) -> bool:
         """Whether it may stand in expressions."""
-        return parse_dtype(self.type)[0] in (0, 1)
+        return "int" in self.type
 
     def rounded(self, value: Any) -> Any:
         """Return a number as the value that it has in the type, which is that of a float. Other types have the same value."""

@@ -144,8 +144,8 @@ def _evaluate_operation(module: SpirvModule, opcode: int, operands: tuple[int, .
     known = [values.get(operand) for operand in operands]
     if opcode == _SELECT and len(known) == 3:
         return None if known[0] is None else known[1] if known[0] else known[2]
-    unary, binary = _UNARY_OPERATIONS.get(opcode), _OPERATIONS.get(opcode)
-    if (unary, binary) == (None, None) or len(known) != (1 if unary else 2):
+    operation = {1: _UNARY_OPERATIONS, 2: _OPERATIONS}.get(len(known), {}).get(opcode)
+    if operation is None:
         return None
     numbers: list[int] = []
     bits = 0
@@ -156,15 +156,12 @@ def _evaluate_operation(module: SpirvModule, opcode: int, operands: tuple[int, .
         bits_of_operand, _ = _integer_type(module, module.constants[operand][1][0])
         numbers.append(_wrapped(value, bits_of_operand, signed=opcode in _SIGNED and not is_distance))
         bits = bits or bits_of_operand
-    if unary:
-        return unary(numbers[0])
-    assert binary is not None
-    one, other = numbers
+    one, other = numbers[0], numbers[-1]
     if opcode in _DIVISIONS and (not other or (other == -1 and one == -(1 << bits - 1))):
         return None
     if opcode in _SHIFTS and other >= bits:
         return None
-    return binary(one, other)
+    return operation(*numbers)
 
 
 def _divided(one: int, other: int) -> int:
@@ -173,7 +170,7 @@ def _divided(one: int, other: int) -> int:
     return quotient if (one < 0) == (other < 0) else -quotient
 
 
-_OPERATIONS: Mapping[int, Callable[[int, int], int]] = {
+_OPERATIONS: Mapping[int, Callable[..., int]] = {
     128: operator.add, 130: operator.sub, 132: operator.mul,
     134: operator.floordiv, 135: _divided, 137: operator.mod, 138: lambda one, other: one - other * _divided(one, other), 139: operator.mod,
     194: operator.rshift, 195: operator.rshift, 196: operator.lshift,
@@ -183,7 +180,7 @@ _OPERATIONS: Mapping[int, Callable[[int, int], int]] = {
     176: operator.lt, 177: operator.lt, 178: operator.le, 179: operator.le,
 }  # fmt: skip
 
-_UNARY_OPERATIONS: Mapping[int, Callable[[int], int]] = {
+_UNARY_OPERATIONS: Mapping[int, Callable[..., int]] = {
     113: operator.pos, 114: operator.pos, 124: operator.pos, 126: operator.neg, 168: operator.not_, 200: operator.invert,
 }  # fmt: skip
 

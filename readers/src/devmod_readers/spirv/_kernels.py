@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from devmod_readers.reflection import MAX_ARGUMENTS
@@ -19,7 +21,7 @@ _IMPORT = 1
 _LINKAGE, _BUILT_IN = 41, 11
 _DIMENSIONS = {0: "1d", 1: "2d", 2: "3d", 5: "1d_buffer"}
 _ACCESS = ("r", "w", "rw")
-_MAX_DEPTH = 32
+_MOST_BYTES = 1 << 62
 
 
 class KernelArgument(NamedTuple):
@@ -59,6 +61,7 @@ def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
         The module is damaged, or has no kernel. The text continues a sentence that begins with the module.
     """
     kernels: dict[str, SpirvKernel] = {}
+    sizes = _sizes(module)
     for entry in module.entries:
         if entry.model != KERNEL:
             continue
@@ -70,7 +73,7 @@ def read_kernels(module: SpirvModule) -> dict[str, SpirvKernel]:
         block = module.modes.get(entry.function, {}).get(_LOCAL_SIZE)
         if block is not None and len(block) != 3:
             raise error(f"is damaged: the size of the kernel {entry.name!r} has {len(block)} numbers; expected 3")
-        arguments = tuple(_argument(module, type_) for type_ in operands[1:])
+        arguments = tuple(_argument(module, sizes, type_) for type_ in operands[1:])
         kernels[entry.name] = SpirvKernel(arguments, (block[0], block[1], block[2]) if block else None)
     if not kernels:
         raise error("has no OpenCL kernel")
@@ -88,12 +91,12 @@ def read_imports(module: SpirvModule) -> list[str]:
     return names
 
 
-def _argument(module: SpirvModule, type_: int) -> KernelArgument:
+def _argument(module: SpirvModule, sizes: Mapping[int, tuple[int, int]], type_: int) -> KernelArgument:
     opcode, operands = module.types.get(type_, (0, ()))
     if opcode == _POINTER:
         storage, target = operands[:2]
         if storage == _BY_VALUE:
-            return KernelArgument("PRIVATE", size=_size(module, target)[0])
+            return KernelArgument("PRIVATE", size=sizes[target][0])
         if storage not in _SPACES:
             raise error(f"has a kernel with a pointer of the storage class {storage}, which OpenCL does not pass")
         return KernelArgument(_SPACES[storage])
@@ -104,34 +107,30 @@ def _argument(module: SpirvModule, type_: int) -> KernelArgument:
         return KernelArgument("GLOBAL", f"image{shape}{array}_t", access)
     if opcode == _SAMPLER:
         return KernelArgument("PRIVATE", "sampler_t")
-    return KernelArgument("PRIVATE", size=_size(module, type_)[0])
+    return KernelArgument("PRIVATE", size=sizes[type_][0])
 
 
-def _size(module: SpirvModule, type_: int, depth: int = 0) -> tuple[int, int]:
-    """Return the bytes and the alignment of a value in OpenCL's layout; zeros if they are unknown."""
-    opcode, operands = module.types.get(type_, (0, ()))
-    if depth > _MAX_DEPTH:
-        raise error("has types that are nested too deeply")
-    if opcode in (_INT, _FLOAT):
-        return operands[0] // 8, operands[0] // 8
-    if opcode == _VECTOR:
-        size = _size(module, operands[0], depth + 1)[0] * (4 if operands[1] == 3 else operands[1])
-        return size, size
-    if opcode == _POINTER:
-        return 8, 8
-    if opcode == _ARRAY:
-        size, align = _size(module, operands[0], depth + 1)
-        constant = module.constants.get(operands[1], (0, ()))
-        count = constant[1][1] if constant[0] == _CONSTANT and len(constant[1]) > 1 else 0
-        return size * count, align
-    if opcode == _STRUCT:
-        end, most = 0, 1
-        if len(operands) > MAX_ARGUMENTS:
-            raise error(f"has a struct with more than {MAX_ARGUMENTS} members")
-        for member in operands:
-            size, align = _size(module, member, depth + 1)
-            if not size:
-                return 0, 0
-            end, most = -(-end // align) * align + size, max(most, align)
-        return -(-end // most) * most, most
-    return 0, 0
+def _sizes(module: SpirvModule) -> dict[int, tuple[int, int]]:
+    """Return the bytes and the alignment of the values of each type in OpenCL's layout; zeros if they are unknown.
+
+    Except for pointers, a type is behind those that it contains, so each is computed once.
+    """
+    pointers = {number: (8, 8) for number, (opcode, _) in module.types.items() if opcode == _POINTER}
+    sizes: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0), pointers)
+    for number, (opcode, operands) in module.types.items():
+        size, align = sizes[number]
+        if opcode in (_INT, _FLOAT):
+            size = align = operands[0] // 8
+        elif opcode == _VECTOR:
+            size = align = sizes[operands[0]][0] * (4 if operands[1] == 3 else operands[1])
+        elif opcode == _ARRAY:
+            size, align = sizes[operands[0]]
+            constant = module.constants.get(operands[1], (0, ()))
+            size *= constant[1][1] if constant[0] == _CONSTANT and len(constant[1]) > 1 else 0
+        elif opcode == _STRUCT and all(sizes[member][0] for member in operands):
+            align = max((sizes[member][1] for member in operands), default=1)
+            for member_size, member_align in map(sizes.__getitem__, operands):
+                size = -(-size // member_align) * member_align + member_size
+            size = -(-size // align) * align
+        sizes[number] = min(size, _MOST_BYTES), min(align, _MOST_BYTES)
+    return sizes

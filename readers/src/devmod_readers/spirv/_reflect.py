@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 
 from devmod import Member
 from devmod.backend import PipelineConstant
@@ -18,8 +19,8 @@ _UNIFORM_CONSTANT, _UNIFORM, _WORKGROUP, _PUSH_CONSTANT, _ATOMIC_COUNTER, _STORA
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
 #: The capability.
 _RAY_QUERY = 4472
-#: The deepest nesting of types in shared memory, and its most bytes: a file has integers of 64 bits, and a browser exact ones of 53.
-_DEEPEST, _MOST_MEMORY = 32, 1 << 53
+#: The most bytes of shared memory: a file has integers of 64 bits, and a browser exact ones of 53.
+_MOST_MEMORY = 1 << 53
 
 
 def reflect(module: SpirvModule, location: str, *, include_unused: bool, constants: SpirvConstants | None = None) -> list[ReflectedShader]:
@@ -49,13 +50,11 @@ def reflect(module: SpirvModule, location: str, *, include_unused: bool, constan
     entries = [entry for entry in module.entries if entry.model == GL_COMPUTE]
     if not entries:
         raise error(_no_entry(module))
-    constants = constants or SpirvConstants(module)
-    blocks = _Blocks(module, Layouts(module, constants.values, constants.sources))
-    size = _size_constant(module)
+    reader = _Reader(module, constants or SpirvConstants(module), location)
     shaders: list[ReflectedShader] = []
     arguments = 0
     for entry in entries:
-        shader = _shader(module, entry, constants, blocks, size, location, include_unused=include_unused and len(entries) == 1)
+        shader = reader.shader(entry, include_unused=include_unused and len(entries) == 1)
         arguments += len(shader.constants) + len(shader.push)
         arguments += sum(max(1 + (each.kind == "combined"), len(each.members)) for each in shader.resources)
         if arguments > MAX_ARGUMENTS:
@@ -76,78 +75,6 @@ def _no_entry(module: SpirvModule) -> str:
     return f"has no compute shader: its entry {first.name!r} is {model}; expected a compute shader (GLCompute)"
 
 
-def _shader(
-    module: SpirvModule,
-    entry: EntryPoint,
-    constants: SpirvConstants,
-    blocks: _Blocks,
-    size: tuple[int, ...],
-    location: str,
-    *,
-    include_unused: bool,
-) -> ReflectedShader:
-    # In the order of the module.
-    variables = list(module.variables) if include_unused else sorted(module.used_by(entry), key=blocks.order.__getitem__)
-    resources: list[Resource] = []
-    push: tuple[BlockMember, ...] = ()
-    push_size, push_name = 0, ""
-    for number in variables:
-        pointer, storage = module.variables[number]
-        if storage == _PUSH_CONSTANT:
-            if push:
-                raise error(f"has two blocks of push constants in the entry {entry.name!r}")
-            push, end, _ = blocks.members(_pointee(module, pointer))
-            push_size = round_up(end, 4)
-            push_name = module.names.get(number, "") or module.names.get(_pointee(module, pointer), "")
-        elif storage in (_UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER):
-            resources.append(blocks.resource(number, _pointee(module, pointer), storage))
-            if len(resources) > MAX_ARGUMENTS:
-                raise error(f"has the entry {entry.name!r} with more than {MAX_ARGUMENTS} arguments")
-        elif storage == _ATOMIC_COUNTER:
-            raise error("has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer")
-    block, sources = _block(module, entry, constants, size)
-    return ReflectedShader(
-        entry.name,
-        tuple(resources),
-        push=push,
-        push_size=push_size,
-        push_name=push_name,
-        constants=tuple(_with_names([*constants.listed], sources)),
-        block=block,
-        block_constants=sources,
-        location=location,
-        workgroup_memory=_workgroup_memory(module, entry, constants.values),
-    )
-
-
-def _workgroup_memory(module: SpirvModule, entry: EntryPoint, lengths: Mapping[int, int]) -> int:
-    """Return the bytes of shared memory that an entry point uses. Types of unknown size count 0."""
-    pointers = [pointer for pointer, storage in (module.variables[number] for number in module.used_by(entry)) if storage == _WORKGROUP]
-    sizes: dict[int, int] = {}
-
-    def size(number: int, depth: int) -> int:
-        # Each type is computed once: nested structs would take a time that is the product of their member counts.
-        if number not in sizes:
-            sizes[number] = compute(number, depth + 1) if depth < _DEEPEST else 0
-        return sizes[number]
-
-    def compute(number: int, depth: int) -> int:
-        opcode, operands = module.types.get(number, (0, ()))
-        if opcode in (21, 22):  # integers and floats
-            return operands[0] // 8
-        if opcode == 20:  # bool
-            return 4
-        if opcode in (23, 24):  # vectors and matrices
-            return operands[1] * size(operands[0], depth)
-        if opcode == 28:  # arrays
-            return max(lengths.get(operands[1], 0), 0) * size(operands[0], depth)
-        if opcode == 30:  # structs
-            return sum(size(member, depth) for member in operands)
-        return 0
-
-    return min(sum(size(_pointee(module, pointer), 0) for pointer in pointers), _MOST_MEMORY)
-
-
 def _with_names(constants: list[PipelineConstant], sources: Iterable[int | tuple[int, ...]]) -> list[PipelineConstant]:
     """Name the constants of the workgroup size, for which compilers write no names."""
     names = {constant.name for constant in constants}
@@ -157,29 +84,107 @@ def _with_names(constants: list[PipelineConstant], sources: Iterable[int | tuple
     return constants
 
 
-def _pointee(module: SpirvModule, pointer: int) -> int:
-    opcode, operands = module.types.get(pointer, (0, ()))
-    if opcode != 32:
-        raise error(f"is damaged: a variable has the type {pointer}; expected a pointer")
-    return operands[1]
+class _Reader:
+    """The entry points of a module, and the bound variables, each read once for all of them: `_resource` and `_members` are cached."""
 
-
-class _Blocks:
-    """The bound variables, each read once for all entry points: `resource` and `members` are cached.
-
-    Attributes
-    ----------
-    order : dict
-        The id of each variable to its position in the module.
-    """
-
-    def __init__(self, module: SpirvModule, layouts: Layouts) -> None:
-        self._module, self._layouts = module, layouts
-        self.order = {number: index for index, number in enumerate(module.variables)}
-        self.resource, self.members, self._marks = cache(self._resource), cache(self._read_members), cache(self._read_marks)
+    def __init__(self, module: SpirvModule, constants: SpirvConstants, location: str) -> None:
+        self._module, self._constants, self._location = module, constants, location
+        self._layouts = Layouts(module, constants.values, constants.sources)
+        self._size = _size_constant(module)
+        #: The id of each variable to its position in the module.
+        self._order = {number: index for index, number in enumerate(module.variables)}
+        self._resource, self._members, self._marks = cache(self._read_resource), cache(self._read_members), cache(self._read_marks)
         self._described: dict[Layout, tuple[Member, ...]] = {}
 
-    def _resource(self, number: int, type_: int, storage: int) -> Resource:
+    def shader(self, entry: EntryPoint, *, include_unused: bool) -> ReflectedShader:
+        """Return an entry point with the variables that it uses, or with all."""
+        module = self._module
+        # In the order of the module.
+        variables = list(module.variables) if include_unused else sorted(module.used_by(entry), key=self._order.__getitem__)
+        resources: list[Resource] = []
+        push: tuple[BlockMember, ...] = ()
+        push_size, push_name = 0, ""
+        for number in variables:
+            pointer, storage = module.variables[number]
+            if storage == _PUSH_CONSTANT:
+                if push:
+                    raise error(f"has two blocks of push constants in the entry {entry.name!r}")
+                push, end, _ = self._members(self._pointee(pointer))
+                push_size = round_up(end, 4)
+                push_name = module.names.get(number, "") or module.names.get(self._pointee(pointer), "")
+            elif storage in (_UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER):
+                resources.append(self._resource(number, self._pointee(pointer), storage))
+                if len(resources) > MAX_ARGUMENTS:
+                    raise error(f"has the entry {entry.name!r} with more than {MAX_ARGUMENTS} arguments")
+            elif storage == _ATOMIC_COUNTER:
+                raise error("has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer")
+        block, sources = self._block(entry)
+        return ReflectedShader(
+            entry.name,
+            tuple(resources),
+            push=push,
+            push_size=push_size,
+            push_name=push_name,
+            constants=tuple(_with_names([*self._constants.listed], sources)),
+            block=block,
+            block_constants=sources,
+            location=self._location,
+            workgroup_memory=self._workgroup_memory(entry),
+        )
+
+    def _block(self, entry: EntryPoint) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
+        """Return the workgroup size, None if unknown, and the source of each of its three numbers."""
+        modes, numbers, constants = self._module.modes.get(entry.function, {}), self._size, self._constants
+        # A decorated constant replaces the execution mode.
+        if not numbers and _LOCAL_SIZE_ID in modes:
+            numbers = modes[_LOCAL_SIZE_ID]
+        if not numbers:
+            size = modes.get(_LOCAL_SIZE, ())
+            if len(size) != 3 or not all(size):
+                raise error(f"has the entry {entry.name!r} without a valid workgroup size")
+            return (size[0], size[1], size[2]), ()
+        sizes = [constants.values.get(number, 0) if constants.is_set(number) else 0 for number in numbers]
+        sources = tuple(constants.source(number) for number in numbers)
+        if len(sizes) != 3:
+            raise error(f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers")
+        if not all(size > 0 for size in sizes):
+            if all(source == -1 for source in sources):
+                if any(number not in constants.values for number in numbers):
+                    raise error(f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate")
+                raise error(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}")
+            return None, sources
+        return (sizes[0], sizes[1], sizes[2]), sources
+
+    def _workgroup_memory(self, entry: EntryPoint) -> int:
+        """Return the bytes of shared memory that an entry point uses. Types of unknown size count 0."""
+        variables = (self._module.variables[number] for number in self._module.used_by(entry))
+        return min(sum(self._sizes[self._pointee(pointer)] for pointer, storage in variables if storage == _WORKGROUP), _MOST_MEMORY)
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        """The bytes of each type in shared memory. A type is behind those that it contains."""
+        sizes: dict[int, int] = defaultdict(int)
+        for number, (opcode, operands) in self._module.types.items():
+            if opcode in (21, 22):  # integers and floats
+                size = operands[0] // 8
+            elif opcode == 20:  # bool
+                size = 4
+            elif opcode in (23, 24):  # vectors and matrices
+                size = operands[1] * sizes[operands[0]]
+            elif opcode == 28:  # arrays
+                size = max(self._constants.values.get(operands[1], 0), 0) * sizes[operands[0]]
+            else:  # structs
+                size = sum(sizes[member] for member in operands) if opcode == 30 else 0
+            sizes[number] = min(size, _MOST_MEMORY)
+        return sizes
+
+    def _pointee(self, pointer: int) -> int:
+        opcode, operands = self._module.types.get(pointer, (0, ()))
+        if opcode != 32:
+            raise error(f"is damaged: a variable has the type {pointer}; expected a pointer")
+        return operands[1]
+
+    def _read_resource(self, number: int, type_: int, storage: int) -> Resource:
         module, layouts = self._module, self._layouts
         decorations = module.decorations.get(number, {})
         at = module.place_of(number)
@@ -187,12 +192,12 @@ class _Blocks:
         if at is None:
             raise error(f"has the variable {name!r} without a binding; add layout(set = 0, binding = N)")
         if storage == _UNIFORM_CONSTANT:
-            return _opaque(module, layouts.lengths, at, name, type_, decorations)
+            return self._opaque(at, name, type_, decorations)
         if module.types.get(type_, (0,))[0] in (28, 29):
             raise error(f"has the variable {name!r}, an array of bindings, which devmod does not support; use one buffer")
         members = layouts.members(type_)
         if storage == _UNIFORM and _BUFFER_BLOCK not in module.decorations.get(type_, {}):
-            listed, size, align = self.members(type_)
+            listed, size, align = self._members(type_)
             return Resource(at, name, "uniform", size=size, align=align, members=listed)
         # A block without a name and with one member gets the member's name.
         if not module.names.get(number) and len(members) == 1 and members[0][0]:
@@ -245,61 +250,58 @@ class _Blocks:
         )
         return members, layout.size, layout.align
 
+    def _opaque(self, at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]) -> Resource:
+        """Return an image, a sampler, or both in one."""
+
+        def refusal(description: str) -> FormatError:
+            return error(f"has the variable {name!r}, {description}")
+
+        opcode, operands = self._module.types.get(type_, (0, ()))
+        if opcode == 28 and self._layouts.lengths.get(operands[1]) == 1:
+            opcode, operands = self._module.types.get(operands[0], (0, ()))
+        if opcode in (28, 29):
+            raise refusal("an array of bindings, which devmod does not support; use a variable for each, or the layers of one image")
+        if opcode == 26:
+            return Resource(at, name, "sampler")
+        combined = opcode == 27
+        if combined:
+            opcode, operands = self._module.types.get(operands[0], (0, ()))
+        if opcode != 25:
+            description = "an acceleration structure (for ray queries)" if opcode == 5341 else f"of the opcode {opcode}"
+            raise refusal(f"{description}, which devmod does not support")
+        sampled, dim, depth, arrayed, multisampled, use, format_ = operands[:7]
+        if dim not in _IMAGE_DIMS:
+            raise refusal(_OTHER_DIMS.get(dim, f"an image of the dimension {dim}, which devmod does not support"))
+        if multisampled:
+            raise refusal("a multisampled image, which devmod does not support")
+        if depth == 1:
+            raise refusal("an image for depth comparison, which devmod does not support; compare in the shader")
+        if format_ not in IMAGE_FORMATS:
+            raise refusal(f"an image of the format {_OTHER_FORMATS.get(format_, format_)}, which devmod does not support")
+        number, form = self._module.types.get(sampled, (0, ()))
+        sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get((number, *form), "")
+        if not sample:
+            raise refusal("an image whose texels are no 32-bit numbers, which devmod does not support")
+        # 1 is an image that a sampler reads, 2 is a storage image.
+        if use not in (1, 2) or (combined and use == 2) or (dim == 2 and arrayed):
+            raise error(f"is damaged: the type of the image {name!r} is invalid")
+        storage = use == 2
+        access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations) if storage else "r"
+        return Resource(
+            at,
+            name,
+            "combined" if combined else "image",
+            _IMAGE_DIMS[dim] + ("_array" if arrayed else ""),
+            access,
+            format=IMAGE_FORMATS[format_] if storage else "",  # Slang gives a texture of integers a format, and Vulkan reads any
+            sample=sample,
+            storage=storage,
+        )
+
 
 def _access(read: bool, written: bool) -> str:
     # A buffer that is neither readable nor writable is used for its length only.
     return "rw" if read and written else "w" if written else "r"
-
-
-def _opaque(
-    module: SpirvModule, lengths: Mapping[int, int], at: tuple[int, int], name: str, type_: int, decorations: Mapping[int, tuple[int, ...]]
-) -> Resource:
-    """Return an image, a sampler, or both in one."""
-
-    def refusal(description: str) -> FormatError:
-        return error(f"has the variable {name!r}, {description}")
-
-    opcode, operands = module.types.get(type_, (0, ()))
-    if opcode == 28 and lengths.get(operands[1]) == 1:
-        opcode, operands = module.types.get(operands[0], (0, ()))
-    if opcode in (28, 29):
-        raise refusal("an array of bindings, which devmod does not support; use a variable for each, or the layers of one image")
-    if opcode == 26:
-        return Resource(at, name, "sampler")
-    combined = opcode == 27
-    if combined:
-        opcode, operands = module.types.get(operands[0], (0, ()))
-    if opcode != 25:
-        description = "an acceleration structure (for ray queries)" if opcode == 5341 else f"of the opcode {opcode}"
-        raise refusal(f"{description}, which devmod does not support")
-    sampled, dim, depth, arrayed, multisampled, use, format_ = operands[:7]
-    if dim not in _IMAGE_DIMS:
-        raise refusal(_OTHER_DIMS.get(dim, f"an image of the dimension {dim}, which devmod does not support"))
-    if multisampled:
-        raise refusal("a multisampled image, which devmod does not support")
-    if depth == 1:
-        raise refusal("an image for depth comparison, which devmod does not support; compare in the shader")
-    if format_ not in IMAGE_FORMATS:
-        raise refusal(f"an image of the format {_OTHER_FORMATS.get(format_, format_)}, which devmod does not support")
-    number, form = module.types.get(sampled, (0, ()))
-    sample = {(22, 32): "float", (21, 32, 1): "int", (21, 32, 0): "uint"}.get((number, *form), "")
-    if not sample:
-        raise refusal("an image whose texels are no 32-bit numbers, which devmod does not support")
-    # 1 is an image that a sampler reads, 2 is a storage image.
-    if use not in (1, 2) or (combined and use == 2) or (dim == 2 and arrayed):
-        raise error(f"is damaged: the type of the image {name!r} is invalid")
-    storage = use == 2
-    access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations) if storage else "r"
-    return Resource(
-        at,
-        name,
-        "combined" if combined else "image",
-        _IMAGE_DIMS[dim] + ("_array" if arrayed else ""),
-        access,
-        format=IMAGE_FORMATS[format_] if storage else "",  # Slang gives a texture of integers a format, and Vulkan reads any
-        sample=sample,
-        storage=storage,
-    )
 
 
 _IMAGE_DIMS = {0: "1d", 1: "2d", 2: "3d"}
@@ -336,32 +338,6 @@ def _size_constant(module: SpirvModule) -> tuple[int, ...]:
                 raise error(f"has the workgroup size %{number}, which devmod does not evaluate; expected a composite")
             numbers = operands[1:]
     return numbers
-
-
-def _block(
-    module: SpirvModule, entry: EntryPoint, constants: SpirvConstants, numbers: tuple[int, ...]
-) -> tuple[tuple[int, int, int] | None, tuple[int | tuple[int, ...], ...]]:
-    """Return the workgroup size, None if unknown, and the source of each of its three numbers."""
-    modes = module.modes.get(entry.function, {})
-    # A decorated constant replaces the execution mode.
-    if not numbers and _LOCAL_SIZE_ID in modes:
-        numbers = modes[_LOCAL_SIZE_ID]
-    if not numbers:
-        size = modes.get(_LOCAL_SIZE, ())
-        if len(size) != 3 or not all(size):
-            raise error(f"has the entry {entry.name!r} without a valid workgroup size")
-        return (size[0], size[1], size[2]), ()
-    sizes = [constants.values.get(number, 0) if constants.is_set(number) else 0 for number in numbers]
-    sources = tuple(constants.source(number) for number in numbers)
-    if len(sizes) != 3:
-        raise error(f"is damaged: the workgroup size of the entry {entry.name!r} is not three numbers")
-    if not all(size > 0 for size in sizes):
-        if all(source == -1 for source in sources):
-            if any(number not in constants.values for number in numbers):
-                raise error(f"has the entry {entry.name!r} with a workgroup size that devmod does not evaluate")
-            raise error(f"has the entry {entry.name!r} with a workgroup size of {tuple(sizes)}")
-        return None, sources
-    return (sizes[0], sizes[1], sizes[2]), sources
 
 
 # -- The memory layouts of types, and the element type of an array that a caller passes for a block.

@@ -149,12 +149,15 @@ class _Handler(BaseHTTPRequestHandler):
         if place is self.server.file:
             self._send(self.server.bundle, _TYPES[".devmod"])
             return
-        file = _open_file(place) if place is not None else None
+        file = None
+        if place is not None:
+            with suppress(OSError, ValueError, FormatError):
+                file = _SharedFile(open_regular(place))
         if place is None or file is None:
             self._refuse(HTTPStatus.NOT_FOUND, "This page does not exist.")
             return
         with closing(file):
-            self._send(file, _TYPES.get(place.suffix.lower(), "application/octet-stream"))
+            self._send(file, _TYPES[place.suffix])
 
     do_GET = do_HEAD = _answer
 
@@ -241,11 +244,3 @@ class _SharedFile:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _open_file(place: Path) -> _SharedFile | None:
-    """Open a regular file. Return None if that fails."""
-    try:
-        return _SharedFile(open_regular(place))
-    except (OSError, ValueError, FormatError):
-        return None

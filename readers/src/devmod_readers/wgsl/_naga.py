@@ -137,9 +137,7 @@ def naga_message(report: str, name: str, text: str) -> str:
             frame.append(f"  {inside[2]}")
         elif line.lstrip().startswith("= "):
             reasons.append(line.lstrip()[2:].removeprefix("note: "))
-        elif line.strip() and not line.strip().strip("│·"):
-            continue
-        elif line.strip():
+        elif line.strip().strip("│·"):
             break
     sentence = ": ".join([_HEADLINE.sub("", headline), *reasons])
     shown = [line for line in frame if line.strip()][:2]

@@ -6,7 +6,7 @@ calls "statically used". Names are not resolved and types are not checked here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from devmod_readers.wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
@@ -181,8 +181,8 @@ class _Parser:
         for _ in range(count):
             self._advance()
 
-    def _operator(self) -> tuple[str, int]:
-        """Return the longest operator at this position, and its number of tokens."""
+    def _operator(self) -> str:
+        """Return the longest operator at this position. It has a token for each character."""
         text, at = "", self._at
         first = self._tokens[at]
         while len(text) < 3:
@@ -193,20 +193,20 @@ class _Parser:
             if text and longer not in _OPERATORS:
                 break
             text, at = longer, at + 1
-        return text, len(text)
+        return text
 
     def _expression(self, least: int = 1) -> Expression:
         self._enter()
         left = self._unary()
         while True:
-            operator, width = self._operator()
+            operator = self._operator()
             if operator == "--":  # a decrement is a statement; in an expression this is a minus before a negation
-                operator, width = "-", 1
+                operator = "-"
             precedence = _PRECEDENCE.get(operator, 0)
             if precedence < least:
                 break
             at = self._token.at
-            self._skip(width)
+            self._skip(len(operator))
             left = ("binary", operator, left, self._expression(precedence + 1), at)
         self._depth -= 1
         return left
@@ -273,8 +273,7 @@ class _Parser:
         if not self._local_counts.get(name.text):
             self._uses.setdefault(name.text, name.at)
         arguments = None
-        if self._is("<") and self._token.template:
-            self._advance()
+        if self._token.template and self._accept("<"):
             arguments = self._list(">", self._expression, "a template list")
         if call and self._accept("("):
             return ("call", name.text, arguments, self._list(")", self._expression, "an argument"), name.at)
@@ -289,12 +288,10 @@ class _Parser:
             if name.text in attributes and name.text != "diagnostic":
                 raise self._source.error(name.at, f"the attribute '@{name.text}' is repeated")
             attributes[name.text] = []
-            if self._is("("):
-                if name.text in _WORD_ATTRIBUTES:
-                    self._skip_brackets()
-                else:
-                    self._advance()
-                    attributes[name.text] = self._list(")", self._expression, f"the value of '@{name.text}'")
+            if name.text in _WORD_ATTRIBUTES and self._is("("):
+                self._skip_brackets()
+            elif self._accept("("):
+                attributes[name.text] = self._list(")", self._expression, f"the value of '@{name.text}'")
         return attributes
 
     def _skip_brackets(self) -> None:
@@ -306,9 +303,8 @@ class _Parser:
 
     def _template_words(self) -> list[str]:
         """Parse the words in the template list of a var."""
-        if not self._is("<"):
+        if not self._accept("<"):
             return []
-        self._advance()
         return self._list(">", lambda: self._name("an address space or an access mode").text, "an address space")
 
     # -- statements, with the scopes of the names that they declare
@@ -322,17 +318,18 @@ class _Parser:
         for name in self._scopes.pop():
             self._local_counts[name] -= 1
 
-    def _block(self, *, own_scope: bool = True) -> None:
+    def _block(self, parameters: Iterable[Declaration] = ()) -> None:
+        """Parse a block. The parameters of a function are in the scope of its body."""
         self._expect("{", "the previous token")
         self._enter()
-        if own_scope:
-            self._scopes.append(set())
+        self._scopes.append(set())
+        for each in parameters:
+            self._declare_local(each.name)
         while not self._accept("}"):
             if self._token.kind == END:
                 self._fail("'}'")
             self._statement()
-        if own_scope:
-            self._leave_scope()
+        self._leave_scope()
         self._depth -= 1
 
     def _compound(self) -> None:
@@ -358,10 +355,14 @@ class _Parser:
             self._simple()
             self._expect(";", "a statement")
 
+    def _optional(self, parse_part: Callable[[], Any], close: str, previous: str) -> None:
+        """Parse a part, which may be missing, and `close`."""
+        if not self._is(close):
+            parse_part()
+        self._expect(close, previous)
+
     def _return_statement(self) -> None:
-        if not self._is(";"):
-            self._expression()
-        self._expect(";", "'return' and its value")
+        self._optional(self._expression, ";", "'return' and its value")
 
     def _if_statement(self) -> None:
         self._expression()
@@ -384,9 +385,7 @@ class _Parser:
         while not self._accept("}"):
             if self._accept("case"):
                 self._selector()
-                while self._accept(","):
-                    if self._is(":") or self._is("{"):
-                        break
+                while self._accept(",") and not (self._is(":") or self._is("{")):
                     self._selector()
             elif not self._accept("default"):
                 self._fail("'case', 'default' or '}'")
@@ -400,15 +399,9 @@ class _Parser:
     def _for_statement(self) -> None:
         self._expect("(", "'for'")
         self._scopes.append(set())
-        if not self._is(";"):
-            self._simple()
-        self._expect(";", "the beginning of 'for'")
-        if not self._is(";"):
-            self._expression()
-        self._expect(";", "the condition of 'for'")
-        if not self._is(")"):
-            self._simple()
-        self._expect(")", "the step of 'for'")
+        self._optional(self._simple, ";", "the beginning of 'for'")
+        self._optional(self._expression, ";", "the condition of 'for'")
+        self._optional(self._simple, ")", "the step of 'for'")
         self._compound()
         self._leave_scope()
 
@@ -450,11 +443,11 @@ class _Parser:
             self._expression()
             return
         left = self._unary()
-        operator, width = self._operator()
+        operator = self._operator()
         if operator in ("++", "--"):
             self._skip(2)
         elif operator.endswith("=") and operator not in ("==", "!=", "<=", ">="):
-            self._skip(width)
+            self._skip(len(operator))
             self._expression()
         elif left[0] != "call":
             self._fail("an assignment or a call")
@@ -478,18 +471,12 @@ class _Parser:
             elif self._accept("diagnostic"):
                 self._skip_brackets()
                 self._expect(";", "a diagnostic directive")
-            else:
-                self._declare(module, self._declaration())
+            elif (declared := self._declaration()) is not None:
+                other = module.declared.setdefault(declared.name, declared)
+                if other is not declared:
+                    first_place = self._source.location(other.at)
+                    raise self._source.error(declared.at, f"{declared.name!r} is declared twice; the first time at {first_place}")
         return module
-
-    def _declare(self, module: WgslModule, declared: Declaration | None) -> None:
-        if declared is None:
-            return
-        other = module.declared.setdefault(declared.name, declared)
-        if other is not declared:
-            raise self._source.error(
-                declared.at, f"{declared.name!r} is declared twice; the first time at {self._source.location(other.at)}"
-            )
 
     def _declaration(self) -> Declaration | None:
         self._uses = {}
@@ -545,15 +532,9 @@ class _Parser:
         self._expect("(", "a function's name")
         function.members = self._list(")", lambda: self._member("parameter"), "a parameter")
         self._check_names(function)
-        if self._is("-"):
-            self._advance()
+        if self._accept("-"):
             self._expect(">", "'-'")
             self._attributes()
             function.type = self._type()
         self._attributes()
-        # The parameters and the body are one scope.
-        self._scopes.append(set())
-        for member in function.members:
-            self._declare_local(member.name)
-        self._block(own_scope=False)
-        self._leave_scope()
+        self._block(function.members)

@@ -281,9 +281,8 @@ class _Reader:
 
     def _resources(self, entry: Declaration, parts: list[Declaration]) -> tuple[tuple[Resource, ...], dict[tuple[int, int], int]]:
         """Return the bound variables of an entry point, and the minimum binding size of each."""
-        resources: list[Resource] = []
+        resources: dict[tuple[int, int], Resource] = {}
         min_sizes: dict[tuple[int, int], int] = {}
-        names: dict[tuple[int, int], str] = {}
         for each in parts:
             if each.kind != "var" or "binding" not in each.attributes or each.type is None:
                 continue
@@ -298,18 +297,17 @@ class _Reader:
                 at = (self._types.number(each, "group", 0), self._types.number(each, "binding", 0))
                 self._resources_of[each.name] = (at, read_resource(each, of, at))
             at, resource = self._resources_of[each.name]
-            if at in names:
+            if at in resources:
                 raise CompileError(
                     f"the webgpu function {entry.name!r} at {self._source.location(entry.at)} uses two variables at @group({at[0]}) "
-                    f"@binding({at[1]}), {names[at]!r} and {each.name!r}; give one of them another binding",
+                    f"@binding({at[1]}), {resources[at].name!r} and {each.name!r}; give one of them another binding",
                     kind="webgpu",
                     function=entry.name,
                     argument=each.name,
                 )
-            names[at] = each.name
-            resources.append(resource)
+            resources[at] = resource
             min_sizes[at] = of.min_binding_size
-        return tuple(resources), min_sizes
+        return tuple(resources.values()), min_sizes
 
 
 # -- The bound variables of a WGSL module as arguments: their element types, their members and their sizes.

@@ -32,6 +32,7 @@ _NUMBER = re.compile(
 )
 #: A line of `line_marker`.
 _MARKER = re.compile(rf'(?<![^{LINE_BREAKS}])//#line (\d{{1,9}}) "([^"{LINE_BREAKS}]*)"(?=[{LINE_BREAKS}])')
+_DIRECTIVE_HINT = "; a directive is the first of its line, and a macro is written as NAME, not as #NAME or #{NAME}"
 _SYMBOLS = frozenset("()[]{}<>,;:.@=!&|^~+-*/%")
 
 WORD, NUMBER, SYMBOL, END = "word", "number", "symbol", "end"
@@ -137,17 +138,11 @@ def tokens(source: Source) -> list[Token]:
             at += 1
             continue
         else:
-            raise source.error(at, f"the character {text[at]!r} is not valid in WGSL{_hint(text[at])}")
+            raise source.error(at, f"the character {text[at]!r} is not valid in WGSL{_DIRECTIVE_HINT if text[at] == '#' else ''}")
         at = match.end()
     found_tokens.append(Token(END, "", end))
     _mark_templates(found_tokens)
     return found_tokens
-
-
-def _hint(character: str) -> str:
-    if character == "#":
-        return "; a directive is the first of its line, and a macro is written as NAME, not as #NAME or #{NAME}"
-    return ""
 
 
 def _mark_templates(found_tokens: list[Token]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from devmod.backend import IMAGE_FORMATS
@@ -109,6 +110,8 @@ _OTHER_TEXTURES = frozenset(
 #: The types of texels, to what a shader reads and writes.
 _SAMPLES = {"f32": "float", "i32": "int", "u32": "uint"}
 _ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
+#: The columns of a matrix, its rows or the lanes of a vector, and the suffix of its scalars.
+_SHAPE = re.compile(rf"(?:vec|mat([234])x)([234])([{''.join(SUFFIXES)}]?)")
 _MAX_BYTES = 1 << 62
 #: The name of an array contains its element's name up to this length.
 _LONGEST_NAME = 100
@@ -178,13 +181,12 @@ class Types:
             if of.kind != SCALAR or of.dtype not in ("int32", "uint32"):
                 raise self._error(at, f"expected atomic<i32> or atomic<u32>, got atomic<{of.name}>")
             return Type(ATOMIC, f"atomic<{of.name}>", of.size, of.align, of.dtype)
-        shape = name[3:4] if name.startswith("vec") else name[3:6] if name.startswith("mat") else ""
-        if shape and _is_shape(shape, name[:3]) and name[3 + len(shape) :] in ("", *SUFFIXES):
-            suffix = name[3 + len(shape) :]
-            if suffix and (arguments is not None or (suffix in INTEGER_SUFFIXES and name.startswith("mat"))):
+        if shape := _SHAPE.fullmatch(name):
+            columns, rows, suffix = shape.groups()
+            if suffix and (arguments is not None or (columns and suffix in INTEGER_SUFFIXES)):
                 raise self._unknown(name, at)
             of = self._predeclared(SUFFIXES[suffix], None, at) if suffix else self._one(name, items, at)
-            return self._vector(of, int(shape), at) if name.startswith("vec") else self._matrix(of, int(shape[0]), int(shape[2]), at)
+            return self._matrix(of, int(columns), int(rows), at) if columns else self._vector(of, int(rows), at)
         if name == "ptr":
             return Type(OTHER, name)
         if name in ("sampler", "sampler_comparison"):
@@ -353,12 +355,6 @@ class Types:
         return int(number)
 
 
-def _is_shape(shape: str, kind: str) -> bool:
-    if kind == "vec":
-        return shape in ("2", "3", "4")
-    return len(shape) == 3 and shape[0] in "234" and shape[1] == "x" and shape[2] in "234"
-
-
 # -- The rules for the variables of a WGSL module: address spaces, bindings, and the memory layout of uniforms.
 
 
@@ -484,6 +480,5 @@ def _parts(of: Type, visited: set[Type]) -> Iterator[tuple[Type, int, int | None
         for number, (_, member, offset) in enumerate(part.members):
             next_at = part.members[number + 1][2] - offset if number + 1 < len(part.members) and member.kind == STRUCT else None
             inside.append((member, offset, next_at))
-        if inside:
-            visited.add(part)
-            waiting += reversed(inside)
+        visited.add(part)
+        waiting += reversed(inside)
