@@ -106,7 +106,11 @@ def test_signals_reach_the_command(option: str, number: signal.Signals) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "starts\n"
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-        output, _ = process.communicate(timeout=120)
+        try:
+            output, _ = process.communicate(timeout=120)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
     assert (output, process.returncode) == (f"{number.name}\n", 5)
 
 

@@ -7,8 +7,12 @@ import sys
 
 import pytest
 
-#: A shell starts jobs in the background with SIGINT ignored, and their children inherit that. This program restores the default.
-_RESTORE = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+#: A shell starts jobs in the background with SIGINT ignored, nohup ignores SIGHUP, and children inherit that. This restores the defaults.
+_RESTORE = """import os, signal, sys
+for each in ("SIGINT", "SIGHUP", "SIGTERM"):
+    if hasattr(signal, each):  # Windows has no SIGHUP
+        signal.signal(getattr(signal, each), signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
 
 
 def interruptible_python(*arguments: str) -> list[str]:

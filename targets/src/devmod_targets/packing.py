@@ -110,14 +110,13 @@ def _read_below(folder: str, name: str, *, links: bool = False) -> bytes | None:
 def _file_names(path: str) -> tuple[list[str], Callable[[str], bytes | None]]:
     """Return the names in a wheel, or that of the file, and the function that reads them."""
     with open_regular(path) as file:
-        is_archive = zipfile.is_zipfile(file)
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - (1 << 16) - 98, 0))
         tail = file.read()
-    if not is_archive:
-        return [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
     # The module zipfile reads the whole directory: its size is in the record at the end, or in that of large archives.
     at, large = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
+    if at < 0 or os.path.splitext(path)[1].lower() in SUFFIXES:
+        return [os.path.basename(path)], partial(_read_below, os.path.dirname(path), links=True)
     size = int.from_bytes(tail[at + 12 : at + 16], "little") if large < 0 else int.from_bytes(tail[large + 40 : large + 48], "little")
     if size > MAX_ENTRIES * 64:
         raise FormatError(f"{path!r} has a directory of {size} bytes; the limit is {MAX_ENTRIES * 64}")
