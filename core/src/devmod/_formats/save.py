@@ -28,7 +28,7 @@ from devmod._modules.variant import variant_of, variant_of_code
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import find_spec
 from devmod._util.buffers import flat
-from devmod._util.digest import run_both, sha256_of
+from devmod._util.digest import run_both, sha256_of, sha256_of_parts
 from devmod._util.text import escape, is_valid_name
 from devmod._values.origin import Origin
 from devmod.errors import FormatError, list_names
@@ -139,6 +139,8 @@ class Plan:
             find = module.find_agreement
             calls = agreements(roots) if find is None else {name: found for name in shared if (found := find(name)) is not None}
         self._calls = pack_agreements(calls)
+        #: The names, and where the pages begin: no length depends on the digests, of which some are known last.
+        self._layout = self._split()
         head, pages, size = self._index = self._pack_index()
         if (most := max(map(len, (head, *pages)))) > _index.MAX_INDEX:
             raise FormatError(f"a part of the bundle's index would be {most} bytes, and the most a file holds are {_index.MAX_INDEX}")
@@ -162,7 +164,7 @@ class Plan:
     def write(self, file: BinaryIO) -> None:
         """Write the file. The index, which has the digests, is written last."""
         file.write(bytes(self._start))
-        digests = run_both(lambda: [self._digest(number) for number in self._unknown], lambda: self._write_parts(file), self.size)
+        digests = run_both(self._digests, lambda: self._write_parts(file), self.size)
         for (number, (fields, module)), digest in zip(self._unknown.items(), digests, strict=True):
             _check(module, digest)
             self._records[number] = self._pack(fields | {"sha256": digest}, _SUBJECT), *self._records[number][1:]
@@ -171,13 +173,9 @@ class Plan:
         file.write(b"".join((_index.MAGIC, _index.NUMBER.to_bytes(4, "little"), len(head).to_bytes(4, "little"), sha256_of(head), head)))
         file.writelines(pages)
 
-    def _digest(self, number: int) -> bytes:
-        from hashlib import sha256
-
-        digest = sha256()
-        for piece in self._pieces(self._records[number][2]):
-            digest.update(piece)
-        return digest.digest()
+    def _digests(self) -> list[bytes]:
+        """Compute the digests that are unknown, in their order."""
+        return [sha256_of_parts(self._pieces(self._records[number][2])) for number in self._unknown]
 
     def _write_parts(self, file: BinaryIO) -> None:
         pending: list[Binary] = []
@@ -369,9 +367,9 @@ class Plan:
         return origin
 
     def _pack_index(self) -> tuple[bytes, list[bytes], int]:
-        """Return the head, the pages, and the size of the bytes behind them. No length depends on the digests, which are known last."""
+        """Return the head, the pages, and the size of the bytes behind them."""
         rows, pages, before, total = list[list[object]](), list[bytes](), b"", 0
-        names, starts = self._split()
+        names, starts = self._layout
         for (first, position, name), (stop, behind, _) in pairwise([*starts, (len(self._records), len(names), None)]):
             own, middle = names[position:behind], max(first, min(stop, self._modules))
             numbers = {each: [it for it in self._further[each] if not first <= it < stop] for each in sorted(self._further.keys() & own)}
@@ -443,18 +441,13 @@ def _equal_constants(modules: Iterable[Module]) -> dict[int, Module]:
     loaders = [each for each in modules if each.kind == "const_loader"]
     if len(loaders) < 2:
         return {}
-    from hashlib import sha256
-
     last: dict[bytes, Module] = {}
     result = {}
     for each in reversed(loaders):
         if isinstance(each, StoredModule):
             digest = each.entry.digest if each.has_digest else str(id(each)).encode()
         else:
-            own = sha256()
-            for part in each.wire_parts():
-                own.update(part)
-            digest = own.digest()
+            digest = sha256_of_parts(each.wire_parts())
         if (other := last.setdefault(digest, each)) is not each:
             result[id(each)] = other
     return result

@@ -6,7 +6,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 #: The module of Python's own code.
@@ -32,6 +32,16 @@ def sha256_of(data: bytes | memoryview) -> bytes:
     except ImportError:  # this build of Python has no OpenSSL
         from hashlib import sha256
     return sha256(data).digest()
+
+
+def sha256_of_parts(parts: Iterable[bytes | memoryview]) -> bytes:
+    """Return the SHA-256 of bytes that are in parts."""
+    from hashlib import sha256
+
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
 
 
 def run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:

@@ -339,10 +339,10 @@ class Param(Value):
             result["at"] = list(self.at) if isinstance(self.at, tuple) else self.at
         if self.align or self.size or self.members or self.pack:
             result |= self._written(("align", "size", "members", "pack"), ())
-        if self.default is not None:
-            default = self.default
-            local = {} if isinstance(default, int) else {"bytes": default.nbytes} if default.nbytes else {"per_thread": default.per_thread}
-            result["default"] = local or {"value": default}
+        if isinstance(self.default, int):
+            result["default"] = {"value": self.default}
+        elif self.default is not None:
+            result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
         return result | dict(self.extra) if self.extra else result
 
     @classmethod

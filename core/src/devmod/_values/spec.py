@@ -123,7 +123,8 @@ class TargetSpec:
         self.format_aliases = dict(format_aliases or {})
         self.text_formats = frozenset(text_formats)
         self.source_formats = self.text_formats if source_formats is None else frozenset(source_formats)
-        self.headers, self.assembler = tuple(headers), assembler
+        self.headers = tuple(headers)
+        self.assembler = assembler
         self.fields, self.shader_map = tuple(fields), shader_map
         self.source_keys = tuple(source_keys)
         self.source_aliases = dict(source_aliases or {})
@@ -131,7 +132,8 @@ class TargetSpec:
         self.suffixes = dict(suffixes) if suffixes is not None else {fmt: fmt for fmt in self.formats}
         self.aliases = tuple(aliases)
         self.languages = dict(languages or {})
-        self.compiler, self.build_extra = compiler, build_extra
+        self.compiler = compiler
+        self.build_extra = build_extra
         self.compiled_as = dict(compiled_as or {})
         self.preprocessed = frozenset(preprocessed)
         self.needs_arch = dict(needs_arch or {})
