@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from devmod.errors import CompileError, ToolchainNotFoundError, own_module, pip_install
 from devmod.worker import Worker, answer_writer, can_start_python
+from devmod_targets._groups import grouped
 from devmod_targets._text import is_utf8
 
 if TYPE_CHECKING:
@@ -254,9 +255,7 @@ class LocationSet:
     __slots__ = ("_by_file",)
 
     def __init__(self, locations: Iterable[tuple[str, int, int]]) -> None:
-        self._by_file: dict[str, list[tuple[int, int]]] = {}
-        for file, line, column in sorted(locations):
-            self._by_file.setdefault(file, []).append((line, column))
+        self._by_file = grouped((file, (line, column)) for file, line, column in sorted(locations))
 
     def __bool__(self) -> bool:
         return bool(self._by_file)
