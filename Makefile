@@ -119,7 +119,7 @@ wheels: setup  ## build all wheels into build/wheels, and print the command that
 	@$(BIN)/python tools/wheels.py
 
 release: setup  ## build every sdist and wheel into build/release/dist, check them, install them in empty environments, print what to type (REPOSITORY=https://… for the links)
-	@REPOSITORY=$(REPOSITORY) $(BIN)/python tools/release.py
+	@$(BIN)/python tools/release.py
 
 clean:  ## remove .venv, build/ and the caches of the tools
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
