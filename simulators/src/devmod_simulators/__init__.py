@@ -10,7 +10,7 @@ from .drivers.driver import StandinDriver, ViolationError
 from .drivers.library import DriverLibrary, StandinLibrary, libcuda
 
 if TYPE_CHECKING:
-    from ._sanitize import SanitizeError, sanitize, simulated_driver
+    from ._sanitize import SanitizeError, sanitize
 
 __all__ = [
     "BuildError",
@@ -22,13 +22,12 @@ __all__ = [
     "ViolationError",
     "libcuda",
     "sanitize",
-    "simulated_driver",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import the checks with their first use: they need devmod-core, and a build of this wheel has none."""
-    if name not in ("SanitizeError", "sanitize", "simulated_driver"):
+    if name not in ("SanitizeError", "sanitize"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import _sanitize
 

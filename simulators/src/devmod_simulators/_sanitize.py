@@ -76,7 +76,7 @@ def error_of(reports: list[dict[str, Any]]) -> SanitizeError:
     return error
 
 
-def simulated_driver() -> StandinDriver:
+def _simulated_driver() -> StandinDriver:
     """Return the simulated driver of this process, which devmod and other libraries use from now on.
 
     Raises
@@ -119,7 +119,7 @@ def sanitize(*checks: str) -> Iterator[None]:
         This process uses a real driver already.
     """
     names = check_names(checks)
-    driver = simulated_driver()
+    driver = _simulated_driver()
     driver.settle()  # what was launched before
     failed = None
     with temporary_folder() as folder:

@@ -166,7 +166,7 @@ except KeyboardInterrupt:
 
 
 def test_work_that_waits_at_the_end(tmp_path: Path) -> None:
-    """Of a process, for which nobody waits, and of a body in a context that is not the primary one. A fork has neither its work nor leaks."""
+    """The work of a process that ends without a wait, and of a body in a context that is not the primary one, is checked; a fork has none of it."""
     program = f"""
 import devmod_simulators, os
 check(cuda.cuCtxCreate(None, 0, 0))

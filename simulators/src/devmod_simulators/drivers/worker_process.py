@@ -88,7 +88,7 @@ def read(descriptor: int, size: int) -> bytes:
 
 
 def _end_with_the_program() -> None:
-    """End this process when nobody can read a response: a kernel may run for hours more, or for ever."""
+    """End this process when the driver has closed its end of the responses: a kernel may run for hours more, or without end."""
     poll = select.poll()
     poll.register(RESPONSES, 0)  # the other end is closed: an event that needs no name
     poll.poll()
